@@ -1,0 +1,1 @@
+"""Intervals, corrected rates and the effective size of a sample."""
