@@ -290,9 +290,9 @@ def effective_sample(
             worth=float(sums.n_clusters),
             notes=(*few, ZERO_VARIANCE),
         )
-    measured, floor = _design_effect(sums), _design_effect_floor(sums)
+    measured, floor = max(1.0, _design_effect(sums)), _design_effect_floor(sums)
     notes = (*few, DESIGN_EFFECT_FLOOR) if floor > measured else few
-    design_effect = max(1.0, measured, floor)
+    design_effect = max(measured, floor)
     t_factor = min(1.0, (z / _t_quantile(sums.n_clusters - 1, level)) ** 2)
     worth = sums.n / design_effect * t_factor
     return _sample(sums, clustered, design_effect=design_effect, t_factor=t_factor, worth=worth, notes=notes)

@@ -207,7 +207,7 @@ def wilson_interval(
     Returns
     -------
     Interval
-        Inside [0, 1], never of zero width; ``low`` is exactly 0 at 0 flagged, ``high`` exactly 1 when all are.
+        Inside [0, 1], never of zero width; ``low`` is exactly 0 at 0 flagged, ``high`` exactly 1 at all.
 
     Raises
     ------
