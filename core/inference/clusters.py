@@ -1,4 +1,4 @@
-"""How many independent traces a clustered sample is worth (SPEC 2.4).
+"""How many independent traces a clustered sample is worth (SPEC 5.1).
 
 Golden sets are written from templates and production replicates attack vectors, so traces come in groups that
 err together. Everything here works from sums over clusters, which add over files, workers and machines.
@@ -33,7 +33,7 @@ FEW = "few_clusters"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSums:
-    """Sufficient statistics of a 0/1 outcome in clusters of sizes n_g with x_g events (SPEC 2.4).
+    """Sufficient statistics of a 0/1 outcome in clusters of sizes n_g with x_g events (SPEC 5.1).
 
     ``+`` adds two of them, which is right ONLY when no cluster has traces in both: a cluster split over two
     parts has to be brought together first.
@@ -113,7 +113,7 @@ class ClusterSums:
 def cluster_sums(
     cluster_codes: ArrayLike, events: ArrayLike, weights: ArrayLike | None = None
 ) -> ClusterSums:
-    """Sum a 0/1 outcome over clusters (SPEC 2.4).
+    """Sum a 0/1 outcome over clusters (SPEC 5.1).
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def _check_rows(codes: NDArray[Any], outcome: NDArray[Any], weight: NDArray[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveSample:
-    """What a sample is worth in independent traces, n / design effect * t factor (SPEC 2.4).
+    """What a sample is worth in independent traces, n / design effect * t factor (SPEC 5.1).
 
     Attributes
     ----------
@@ -230,7 +230,7 @@ def effective_sample(
     confidence_level: float = DEFAULT_CONFIDENCE_LEVEL,
     z: float | None = None,
 ) -> EffectiveSample:
-    """Effective number of independent traces behind a proportion (SPEC 2.4).
+    """Effective number of independent traces behind a proportion (SPEC 5.1).
 
     With v = G/(G-1) sum (x_g - p n_g)^2 / n^2 the design effect is max(1, v / (p(1-p)/n)), not below
     1 + 0.1 (n/G - 1) while fewer than 10 clusters hold the rarer outcome, and

@@ -1,4 +1,4 @@
-"""Intervals for one observed proportion (SPEC 3.1)."""
+"""Intervals for one observed proportion (SPEC 7.2)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def check_confidence_level(confidence_level: float) -> None:
 
 
 def normal_quantile(confidence_level: float) -> float:
-    """Two-sided standard normal quantile, z = Phi^-1((1 + level) / 2) (SPEC 3.1).
+    """Two-sided standard normal quantile, z = Phi^-1((1 + level) / 2) (SPEC 7.1).
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def normal_quantile(confidence_level: float) -> float:
 
 
 def quantile_and_level(confidence_level: float, z: float | None) -> tuple[float, float]:
-    """The normal quantile in force and the level that belongs to it (SPEC 3.1).
+    """The normal quantile in force and the level that belongs to it (SPEC 7.1).
 
     ``z`` overrides the exact quantile of ``confidence_level``, as the papers print 1.96; the level is then
     the one that this ``z`` has, so that a result never names a level that its ends do not hold.
@@ -121,7 +121,7 @@ def quantile_and_level(confidence_level: float, z: float | None) -> tuple[float,
 
 
 def level_of(z: float) -> float:
-    """Confidence level whose two-sided normal quantile is ``z``, 1 - 2 Phi(-z) (SPEC 3.1).
+    """Confidence level whose two-sided normal quantile is ``z``, 1 - 2 Phi(-z) (SPEC 7.1).
 
     Examples
     --------
@@ -189,7 +189,7 @@ def wilson_interval(
     confidence_level: float = DEFAULT_CONFIDENCE_LEVEL,
     z: float | None = None,
 ) -> Interval:
-    """Modified Wilson interval of the observed rate, s^2 = n/(n-1) p(1-p) (SPEC 3.1).
+    """Modified Wilson interval of the observed rate, s^2 = n/(n-1) p(1-p) (SPEC 7.2).
 
     It is an interval for the rate at which this judge flags, never for the rate of violations.
 
@@ -236,7 +236,7 @@ def wilson_interval(
 
 
 def modified_wilson(rate: float, n: float, *, z: float) -> tuple[float, float]:
-    """Modified Wilson limits for an effective, possibly non-integer sample size (SPEC 3.1).
+    """Modified Wilson limits for an effective, possibly non-integer sample size (SPEC 7.2).
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def modified_wilson(rate: float, n: float, *, z: float) -> tuple[float, float]:
 
 
 def wilson_limits(rate: float, n: float, *, z: float) -> tuple[float, float]:
-    """Textbook Wilson limits on an effective sample size (SPEC 2.7).
+    """Textbook Wilson limits on an effective sample size (SPEC 6.2).
 
     Parameters
     ----------

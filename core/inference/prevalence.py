@@ -1,4 +1,4 @@
-"""The rate of violations behind the rate at which an imperfect judge flags (SPEC 2.7 and 3.2 to 3.8).
+"""The rate of violations behind the rate at which an imperfect judge flags (SPEC 6.2, 8 and 9).
 
 Every interval takes `Counts`, whose entries need not be whole: clusters and the optimism correction turn
 counts into effective ones, and the record carries those so that a reader can redo the figure.
@@ -30,7 +30,7 @@ RESOLUTION = 1e-12
 record has to fall on the same side of the floor (and of J = 0) as the one that was written."""
 
 DRAWS = 20_000
-"""Default Monte-Carlo draws: moves the ends by about .002 of a typical width in some 10 ms."""
+"""Default Monte-Carlo draws: the standard error of an end is about 1/200 of the width, in some 5 ms."""
 
 DEFAULT_SEED = 0
 """Seed when the caller of `corrected_prevalence` names no generator: same counts, same interval."""
@@ -49,7 +49,7 @@ _Draws = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoganGladen:
-    """A corrected rate, before and after it is brought into [0, 1] (SPEC 3.2).
+    """A corrected rate, before and after it is brought into [0, 1] (SPEC 8.1).
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class RoganGladen:
 
 
 def rogan_gladen(observed_rate: float, *, sensitivity: float, specificity: float) -> RoganGladen:
-    """Corrected rate, (p + specificity - 1) / J with J = sensitivity + specificity - 1 (SPEC 3.2).
+    """Corrected rate, (p + specificity - 1) / J with J = sensitivity + specificity - 1 (SPEC 8.1).
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def rogan_gladen(observed_rate: float, *, sensitivity: float, specificity: float
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Effective counts of production and of the golden set (SPEC 3.2).
+    """Effective counts of production and of the golden set (SPEC 8.1).
 
     Attributes
     ----------
@@ -209,7 +209,7 @@ class PrevalenceInterval:
 
 
 def delta_interval(counts: Counts, z: float) -> PrevalenceInterval:
-    """The papers' interval, Rogan-Gladen +- z sqrt(delta-method variance) (SPEC 3.3).
+    """The papers' interval, Rogan-Gladen +- z sqrt(delta-method variance) (SPEC 8.2).
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ def delta_interval(counts: Counts, z: float) -> PrevalenceInterval:
 
 
 def lang_reiczigel_interval(counts: Counts, z: float) -> PrevalenceInterval:
-    """Lang-Reiczigel interval, the default for the corrected rate (SPEC 3.4).
+    """Lang-Reiczigel interval, the default for the corrected rate (SPEC 8.3).
 
     Wald interval around a shifted centre after adding z^2 pseudo-observations to production and one of each
     kind to both golden classes.
@@ -306,7 +306,7 @@ def lang_reiczigel_interval(counts: Counts, z: float) -> PrevalenceInterval:
 def melded_interval(
     counts: Counts, confidence_level: float, rng: np.random.Generator, draws: int = DRAWS
 ) -> PrevalenceInterval:
-    """Melded interval, the conservative one: Clopper-Pearson margins combined by Monte Carlo (SPEC 3.5).
+    """Melded interval, the conservative one: Clopper-Pearson margins combined by Monte Carlo (SPEC 8.4).
 
     Parameters
     ----------
@@ -362,7 +362,7 @@ def melded_interval(
 def bootstrap_interval(
     counts: Counts, confidence_level: float, rng: np.random.Generator, draws: int = DRAWS
 ) -> PrevalenceInterval:
-    """Percentile bootstrap of production and golden set together, add-one smoothed (SPEC 3.6).
+    """Percentile bootstrap of production and golden set together, add-one smoothed (SPEC 8.5).
 
     Each count is redrawn at the rate (x + 1) / (n + 2), so that 0 and n still vary. An effective n that is no
     whole number is drawn as one of its two neighbours, mixed so that the variance of the redrawn rate is that
@@ -414,7 +414,7 @@ def bootstrap_interval(
 def youden_low(
     sensitivity: float, n_positive: float, specificity: float, n_negative: float, *, z: float
 ) -> float:
-    """Lower confidence bound of Youden's J from two textbook Wilson limits (SPEC 2.7).
+    """Lower confidence bound of Youden's J from two textbook Wilson limits (SPEC 6.2).
 
     J - sqrt((q1 - l1)^2 + (q0 - l0)^2), the recovery of variance from the limits l1 and l0 (MOVER). Unlike a
     Wald bound it keeps its distance from J when sensitivity and specificity are both 1.
@@ -457,7 +457,7 @@ def youden_low(
 def floor_status(
     youden_j: float, youden_j_low: float, detection_floor: float = DETECTION_FLOOR
 ) -> FloorStatus:
-    """State of a judge against the detection floor (SPEC 2.7).
+    """State of a judge against the detection floor (SPEC 6.2).
 
     Parameters
     ----------
@@ -496,7 +496,7 @@ def floor_status(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorrectedPrevalence:
-    """The corrected rate with its interval, or the reason why there is none (SPEC 3.7).
+    """The corrected rate with its interval, or the reason why there is none (SPEC 9.1).
 
     Attributes
     ----------
@@ -550,7 +550,7 @@ def corrected_prevalence(
     detection_floor: float = DETECTION_FLOOR,
     rng: np.random.Generator | None = None,
 ) -> CorrectedPrevalence:
-    """Corrected rate from whole counts of independent traces, under the detection floor (SPEC 3.7).
+    """Corrected rate from whole counts of independent traces, under the detection floor (SPEC 9.1).
 
     Parameters
     ----------
@@ -628,7 +628,7 @@ def effective_prevalence(
     detection_floor: float = DETECTION_FLOOR,
     rng: np.random.Generator | None = None,
 ) -> CorrectedPrevalence:
-    """Corrected rate from effective counts, under the detection floor (SPEC 3.7).
+    """Corrected rate from effective counts, under the detection floor (SPEC 9.1).
 
     The estimator behind `corrected_prevalence`, with its parameters, result and errors.
 
@@ -672,7 +672,7 @@ def effective_prevalence(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeShift:
-    """The corrected rate if the judge differs in production from what the golden set showed (SPEC 3.8).
+    """The corrected rate if the judge differs in production from what the golden set showed (SPEC 9.2).
 
     Attributes
     ----------
@@ -690,7 +690,7 @@ class JudgeShift:
 def judge_shift_sensitivity(
     observed_rate: float, sensitivity: float, specificity: float
 ) -> tuple[JudgeShift, ...]:
-    """Corrected rate with sensitivity, then specificity, off by 5 and 10 points either way (SPEC 3.8).
+    """Corrected rate with sensitivity, then specificity, off by 5 and 10 points either way (SPEC 9.2).
 
     Parameters
     ----------
