@@ -1,0 +1,465 @@
+"""Score and detection tables: from raw columns to batches that the engine collapses.
+
+One form inside for both layouts: a row has one cell (long: `category` names it) or one cell a category (wide).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from core.data.columns import (
+    Bools,
+    Codes,
+    Floats,
+    Ints,
+    RawBatch,
+    Segments,
+    numbers,
+    segments_of,
+    text_codes,
+    whole_numbers,
+)
+from core.data.problems import ProblemLog, quoted
+from core.data.vocabulary import (
+    ANSWERED_STATES,
+    MAX_CATEGORIES,
+    SCORE_COLUMNS,
+    SCORED,
+    STATES,
+    category_name,
+)
+
+NO_REASON = 255
+"""Code of a cell that has no reason to be missing; the codes below it index `STATES`."""
+
+Kind = Literal["scores", "detections"]
+NAME_COLUMN = {"scores": "category", "detections": "attribute"}
+VALUE_COLUMN = {"scores": "score", "detections": "detected"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreBatch:
+    """Rows of a score table in the engine's form.
+
+    Attributes
+    ----------
+    starts : int64 array of shape (n_segments,)
+        First row of each run of rows of one trace; the first is 0.
+    trace_ids : list of str, one a segment
+    clusters : list of (str or None), one a segment, or None
+        None in the list: the trace is its own cluster. None: the table has no clusters.
+    attempt, turn : int64 arrays of shape (n_rows,)
+    category : int array of shape (n_rows,) or None
+        Index into the categories (long); None when every row has one cell a category (wide).
+    values : float64 array of shape (n_rows,) or (n_rows, n_categories)
+        Scores or decisions; meaningless where not valid.
+    valid : bool array of the shape of `values`, or None
+        None when no cell is empty.
+    reason : uint8 array of shape (n_rows,) or None
+        Index into `STATES`, or `NO_REASON`.
+    place : int64 array of shape (n_rows,)
+    """
+
+    starts: Ints
+    trace_ids: list[str]
+    clusters: list[str | None] | None
+    attempt: Ints
+    turn: Ints
+    category: npt.NDArray[Any] | None
+    values: Floats
+    valid: Bools | None
+    reason: npt.NDArray[np.uint8] | None
+    place: Ints
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.place)
+
+    def bits(self, cells: Bools | None, n_categories: int) -> Ints:
+        """Gather cells into one word a row: bit c is set where the row's cell of category c is.
+
+        None stands for cells that are all set.
+        """
+        if self.category is not None:
+            word: Ints = np.left_shift(1, self.category, dtype=np.int64)
+            return word if cells is None else word * cells
+        if cells is None:
+            return np.full(self.n_rows, (1 << n_categories) - 1, np.int64)
+        return cells @ np.left_shift(1, np.arange(n_categories), dtype=np.int64)
+
+    def rows(self, first: int, last: int, segments: slice) -> ScoreBatch:
+        """Return the rows [first, last), which are the given whole segments (a view)."""
+        cut = slice(first, last)
+        return replace(
+            self,
+            starts=self.starts[segments] - first,
+            trace_ids=self.trace_ids[segments],
+            clusters=None if self.clusters is None else self.clusters[segments],
+            attempt=self.attempt[cut],
+            turn=self.turn[cut],
+            category=None if self.category is None else self.category[cut],
+            values=self.values[cut],
+            valid=None if self.valid is None else self.valid[cut],
+            reason=None if self.reason is None else self.reason[cut],
+            place=self.place[cut],
+        )
+
+
+def joined(parts: Sequence[ScoreBatch]) -> ScoreBatch:
+    """Put batches together, in order; neighbouring segments of one trace become one."""
+    if len(parts) == 1:
+        return parts[0]
+    offsets = np.cumsum([0] + [part.n_rows for part in parts])
+    starts = np.concatenate([part.starts + offset for part, offset in zip(parts, offsets, strict=False)])
+    ids = [trace for part in parts for trace in part.trace_ids]
+    keep = [i for i in range(len(ids)) if i == 0 or ids[i] != ids[i - 1]]
+    clustered = any(part.clusters is not None for part in parts)
+    clusters = [item for part in parts for item in (part.clusters or [None] * len(part.trace_ids))]
+    return ScoreBatch(
+        starts=starts[keep],
+        trace_ids=[ids[i] for i in keep],
+        clusters=[clusters[i] for i in keep] if clustered else None,
+        attempt=np.concatenate([part.attempt for part in parts]),
+        turn=np.concatenate([part.turn for part in parts]),
+        category=_stacked([part.category for part in parts]),
+        values=np.concatenate([part.values for part in parts]),
+        valid=_stacked([part.valid for part in parts], [np.ones(part.values.shape, bool) for part in parts]),
+        reason=_stacked(
+            [part.reason for part in parts], [np.full(part.n_rows, NO_REASON, np.uint8) for part in parts]
+        ),
+        place=np.concatenate([part.place for part in parts]),
+    )
+
+
+def _stacked(arrays: Sequence[Any], defaults: Sequence[Any] | None = None) -> Any:
+    if all(array is None for array in arrays):
+        return None
+    filled = [array if array is not None else defaults[i] for i, array in enumerate(arrays)]  # type: ignore[index]
+    return np.concatenate(filled)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How a score or detection table is laid out, read off its header.
+
+    Attributes
+    ----------
+    long : bool
+        One cell a row; else one column a category.
+    categories : tuple of str
+        Names found in the header (wide), with hyphens; empty when long.
+    columns : tuple of str
+        The columns to read, as they stand in the file.
+    ignored : tuple of str
+        Columns of a long table that mean nothing here.
+    """
+
+    long: bool
+    categories: tuple[str, ...]
+    columns: tuple[str, ...]
+    ignored: tuple[str, ...]
+
+
+def layout_of(columns: Sequence[str], kind: Kind, source: str, log: ProblemLog) -> Layout | None:
+    """Read the layout off a header; what is wrong with the header goes to the log, and None comes back."""
+    name, value = NAME_COLUMN[kind], VALUE_COLUMN[kind]
+    before = log.count
+    check_header(columns, source, log)
+    long = name in columns or value in columns
+    needed = ("trace_id", name, value) if long else ("trace_id",)
+    for column in needed:
+        if column not in columns:
+            log.add(source, missing_column(column, columns))
+    others = tuple(column for column in columns if column not in SCORE_COLUMNS | {name, value})
+    if not long and not others:
+        log.add(source, f"no {name} columns: neither '{name}' and '{value}' nor one column a {name} is here")
+    if log.count > before:
+        return None
+    used = tuple(column for column in columns if column in SCORE_COLUMNS - {"rationale", "text", "line"})
+    if long:
+        return Layout(long=True, categories=(), columns=(*used, name, value), ignored=others)
+    return Layout(
+        long=False, categories=tuple(map(category_name, others)), columns=(*used, *others), ignored=()
+    )
+
+
+def check_header(columns: Sequence[str], source: str, log: ProblemLog) -> None:
+    """Refuse a header with unnamed or repeated columns."""
+    names = [category_name(column) for column in columns]
+    repeated = sorted({column for column, name in zip(columns, names, strict=True) if names.count(name) > 1})
+    if repeated:
+        log.add(source, f"columns that stand twice: {', '.join(map(quoted, repeated))}", line=1)
+
+
+def missing_column(column: str, columns: Sequence[str]) -> str:
+    """Say that a column is missing and how to get it."""
+    shown = ", ".join(map(quoted, columns[:12])) or "none"
+    near = difflib.get_close_matches(column, columns, n=1, cutoff=0.6)
+    hint = near[0] if near else "OLD"
+    return (
+        f"column '{column}' is missing (columns here: {shown}); "
+        f"rename one with `assay read table FILE --map {hint}={column} -o OUT.parquet`"
+    )
+
+
+class ScoreParser:
+    """Turns the raw batches of one file into `ScoreBatch`es.
+
+    Parameters
+    ----------
+    layout : Layout
+    categories : sequence of str
+        All categories that may occur, in bit order (at most 24).
+    kind : {'scores', 'detections'}
+    log : ProblemLog
+
+    Attributes
+    ----------
+    judges, targets : set of str
+        Distinct values of the columns of those names, for the caller to check.
+    seen : set of str
+        Categories that occurred in a row.
+    """
+
+    def __init__(self, layout: Layout, categories: Sequence[str], kind: Kind, log: ProblemLog) -> None:
+        if len(categories) > MAX_CATEGORIES:
+            raise ValueError(f"{len(categories)} categories: at most {MAX_CATEGORIES}")
+        self.layout, self.kind, self.log = layout, kind, log
+        self.categories = list(categories)
+        self.judges: set[str] = set()
+        self.targets: set[str] = set()
+        self.seen: set[str] = set()
+        self._column_of = {
+            category_name(column): column for column in layout.columns if column not in SCORE_COLUMNS
+        }
+
+    def parse(self, raw: RawBatch) -> ScoreBatch:
+        """Check some rows and bring them into the engine's form."""
+        place = raw.place
+        traces = segments_of(raw.column("trace_id"), "trace_id", place, self.log)
+        for start, text in zip(traces.starts, traces.texts, strict=True):
+            if not text:
+                self.log.at(int(place[start]), "trace_id is empty")
+        state, reason = self._states(raw)
+        category, values, valid = self._long(raw) if self.layout.long else self._wide(raw)
+        self._check_values(values, valid, raw, category)
+        self._check_states(state, reason, valid, place)
+        self.judges |= self._distinct(raw, "judge")
+        self.targets |= self._distinct(raw, "target")
+        return ScoreBatch(
+            starts=traces.starts,
+            trace_ids=traces.texts,
+            clusters=self._clusters(raw, traces),
+            attempt=self._counts(raw, "attempt"),
+            turn=self._counts(raw, "turn"),
+            category=category,
+            values=values,
+            valid=valid,
+            reason=reason,
+            place=place,
+        )
+
+    def _counts(self, raw: RawBatch, name: str) -> Ints:
+        column = raw.column(name)
+        if column is None:
+            return np.zeros(len(raw.place), np.int64)
+        return whole_numbers(column, name, raw.place, self.log)
+
+    def _distinct(self, raw: RawBatch, name: str) -> set[str]:
+        column = raw.column(name)
+        if column is None:
+            return set()
+        codes = text_codes(column, name, raw.place, self.log)
+        return {codes.values[code] for code in np.unique(codes.codes) if code >= 0}
+
+    def _long(self, raw: RawBatch) -> tuple[npt.NDArray[Any], Floats, Bools | None]:
+        name = NAME_COLUMN[self.kind]
+        names = text_codes(raw.column(name), name, raw.place, self.log)
+        index = [self._index_of(text) for text in names.values]
+        lookup = np.array([*index, -1], np.int64)
+        category = lookup[names.codes]
+        if (category < 0).any():
+            self.log.rows(raw.place, category < 0, lambda i: self._unknown(names.text(i)))
+            category = np.maximum(category, 0)
+        self.seen |= {self.categories[code] for code in np.flatnonzero(np.bincount(category))}
+        values, valid = numbers(raw.column(VALUE_COLUMN[self.kind]), VALUE_COLUMN[self.kind], raw.place, self.log)
+        return category, values, valid
+
+    def _index_of(self, text: str) -> int:
+        name = category_name(text)
+        return self.categories.index(name) if name in self.categories else -1
+
+    def _unknown(self, text: str) -> str:
+        what = NAME_COLUMN[self.kind]
+        if not text:
+            return f"{what} is empty"
+        near = difflib.get_close_matches(category_name(text), self.categories, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; known here: {', '.join(self.categories)}"
+        return f"unknown {what} {quoted(text)}{hint}"
+
+    def _wide(self, raw: RawBatch) -> tuple[None, Floats, Bools | None]:
+        shape = (len(raw.place), len(self.categories))
+        values, valid = np.zeros(shape), np.zeros(shape, bool)
+        for index, name in enumerate(self.categories):
+            if name not in self._column_of:
+                continue
+            column = self._column_of[name]
+            values[:, index], known = numbers(raw.column(column), column, raw.place, self.log)
+            valid[:, index] = True if known is None else known
+            self.seen.add(name)
+        return None, values, valid
+
+    def _check_values(
+        self, values: Floats, valid: Bools | None, raw: RawBatch, category: npt.NDArray[Any] | None
+    ) -> None:
+        if not values.size:
+            return
+        with np.errstate(invalid="ignore"):
+            if self.kind == "scores":
+                if values.min() >= 0.0 and values.max() <= 1.0:
+                    return
+                bad = (values < 0.0) | (values > 1.0)
+            else:
+                bad = (values != 0.0) & (values != 1.0)
+        bad &= np.isfinite(values)
+        if valid is not None:
+            bad &= valid
+        if category is None:
+            for index, name in enumerate(self.categories):
+                self.log.rows(raw.place, bad[:, index], lambda i, c=index, n=name: self._bad(values[i, c], n))  # type: ignore[misc]
+        else:
+            self.log.rows(raw.place, bad, lambda i: self._bad(values[i], VALUE_COLUMN[self.kind]))
+
+    def _bad(self, value: float, name: str) -> str:
+        if self.kind == "detections":
+            return f"{name} {value:g} is neither 0 nor 1"
+        top = 100 if value > 10 else 10
+        hint = f"if the judge's scale is 0 to {top}, read it with `assay read table FILE --scale 0,{top}`"
+        return f"{name} {value:g} is outside [0, 1]; {hint}"
+
+    def _states(self, raw: RawBatch) -> tuple[Codes | None, npt.NDArray[np.uint8] | None]:
+        column = raw.column("state")
+        if column is None:
+            return None, None
+        names = text_codes(column, "state", raw.place, self.log)
+        code_of = {name: code for code, name in enumerate(STATES)} | {SCORED: NO_REASON}
+        unknown = np.array([*(text not in code_of for text in names.values), False])
+        self.log.rows(raw.place, unknown[names.codes], lambda i: (
+            f"unknown state {quoted(names.text(i))}; known: {SCORED}, {', '.join(STATES)}"
+        ))
+        lookup = np.array([*(code_of.get(text, NO_REASON) for text in names.values), NO_REASON], np.uint8)
+        return names, lookup[names.codes]
+
+    def _check_states(
+        self, names: Codes | None, reason: npt.NDArray[np.uint8] | None, valid: Bools | None, place: Ints
+    ) -> None:
+        if names is None or reason is None:
+            return
+        if valid is None:
+            some = every = np.ones(len(place), bool)
+        elif valid.ndim == 1:
+            some = every = valid
+        else:
+            some, every = valid.any(axis=1), valid.all(axis=1)
+        excludes = np.zeros(256, bool)
+        excludes[: len(STATES)] = [state not in ANSWERED_STATES for state in STATES]
+        self.log.rows(place, excludes[reason] & every, lambda i: (
+            f"state {names.text(i)!r} says that there is no score, but there is one; empty the score or the state"
+        ))
+        scored = np.array([text == SCORED for text in names.values] + [False])[names.codes]
+        self.log.rows(place, scored & ~some, lambda _: "state 'scored' but the score is empty")
+
+    def _clusters(self, raw: RawBatch, segments: Segments) -> list[str | None] | None:
+        column = raw.column("cluster")
+        if column is None:
+            return None
+        names = segments_of(column, "cluster", raw.place, self.log)
+        inside = np.isin(names.starts, segments.starts, assume_unique=True, invert=True)
+        for index in np.flatnonzero(inside):
+            row = int(names.starts[index])
+            trace = segments.texts[int(np.searchsorted(segments.starts, row, side="right")) - 1]
+            self.log.at(
+                int(raw.place[row]), cluster_conflict(trace, names.texts[index - 1], names.texts[index])
+            )
+        run = np.searchsorted(names.starts, segments.starts, side="right") - 1
+        return [names.texts[i] or None for i in run]
+
+
+def cluster_conflict(trace: str, one: str, other: str) -> str:
+    """Say that a trace has two clusters."""
+    return (
+        f"trace {quoted(trace)} is in cluster {quoted(other)} here and in {quoted(one)} before; "
+        "a trace has one cluster"
+    )
+
+
+def whole_traces(batches: Iterable[ScoreBatch], log: ProblemLog) -> Iterator[ScoreBatch]:
+    """Cut a stream of batches at trace boundaries, so that every block holds whole runs of rows of a trace.
+
+    A trace whose rows are not together comes out more than once; `Tally` notices that.
+    """
+    held: list[ScoreBatch] = []
+    for batch in batches:
+        if not batch.n_rows:
+            continue
+        first = 0
+        if held and batch.trace_ids[0] == held[-1].trace_ids[0]:
+            _check_same_cluster(held[-1], batch, log)
+            end = int(batch.starts[1]) if len(batch.starts) > 1 else batch.n_rows
+            held.append(batch.rows(0, end, slice(0, 1)))
+            first = 1
+        if first == len(batch.starts):
+            continue
+        if held:
+            yield joined(held)
+        last = int(batch.starts[-1])
+        if len(batch.starts) - first > 1:
+            yield batch.rows(int(batch.starts[first]), last, slice(first, -1))
+        held = [batch.rows(last, batch.n_rows, slice(-1, None))]
+    if held:
+        yield joined(held)
+
+
+def _check_same_cluster(held: ScoreBatch, batch: ScoreBatch, log: ProblemLog) -> None:
+    before = held.clusters[0] if held.clusters else None
+    here = batch.clusters[0] if batch.clusters else None
+    if before != here:
+        log.at(int(batch.place[0]), cluster_conflict(batch.trace_ids[0], before or "", here or ""))
+
+
+def regrouped(parts: Sequence[ScoreBatch], log: ProblemLog) -> ScoreBatch:
+    """Put batches together and bring the rows of every trace to one place, traces in the order of their ids."""
+    whole = joined(parts)
+    order = sorted(range(len(whole.trace_ids)), key=lambda i: whole.trace_ids[i])
+    ends = np.r_[whole.starts[1:], whole.n_rows]
+    lengths = (ends - whole.starts)[order]
+    first = np.cumsum(np.r_[0, lengths])[:-1]
+    rows = np.repeat(whole.starts[order] - first, lengths) + np.arange(whole.n_rows)
+    ids = [whole.trace_ids[i] for i in order]
+    clusters = None if whole.clusters is None else [whole.clusters[i] for i in order]
+    keep = [i for i in range(len(ids)) if i == 0 or ids[i] != ids[i - 1]]
+    if clusters is not None:
+        for i in range(1, len(ids)):
+            if ids[i] == ids[i - 1] and clusters[i] != clusters[i - 1]:
+                place = int(whole.place[rows[first[i]]])
+                log.at(place, cluster_conflict(ids[i], clusters[i - 1] or "", clusters[i] or ""))
+    return replace(
+        whole,
+        starts=first[keep],
+        trace_ids=[ids[i] for i in keep],
+        clusters=None if clusters is None else [clusters[i] for i in keep],
+        attempt=whole.attempt[rows],
+        turn=whole.turn[rows],
+        category=None if whole.category is None else whole.category[rows],
+        values=whole.values[rows],
+        valid=None if whole.valid is None else whole.valid[rows],
+        reason=None if whole.reason is None else whole.reason[rows],
+        place=whole.place[rows],
+    )

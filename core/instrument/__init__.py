@@ -1,0 +1,1 @@
+"""The instrument: collapse, threshold, calibration, measurement, in the order in which data flows."""

@@ -1,0 +1,210 @@
+"""What an instrument is declared to be: the frozen specs behind every calibration and measurement.
+
+`__pydantic_config__` makes an unknown key an error when a spec is built from YAML or from flow parameters; it needs
+no import here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from core.data.vocabulary import MAX_CATEGORIES, category_name
+from core.errors import UndefinedError
+
+UNKNOWN = "unknown"
+FORBID_UNKNOWN_KEYS = {"extra": "forbid"}
+
+Attempts = Literal["each", "first", "last", "any"]
+IntervalMethod = Literal["lang_reiczigel", "delta", "melded"]
+
+
+def _inside(field_name: str, value: float, low: float, high: float) -> None:
+    if not low < value < high:
+        raise UndefinedError(field_name, value, f"must lie between {low:g} and {high:g}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeIdentity:
+    """Who gave the scores.
+
+    Attributes
+    ----------
+    name, version : str
+        ``unknown`` when nobody said.
+    fingerprint : str
+        Content hash of what determines the judge's answers; ``unknown`` for scores that came from elsewhere.
+    """
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = FORBID_UNKNOWN_KEYS
+    name: str = UNKNOWN
+    version: str = UNKNOWN
+    fingerprint: str = UNKNOWN
+
+    @classmethod
+    def of(cls, text: str) -> JudgeIdentity:
+        """Read ``name@version``; the version is unknown when there is no @.
+
+        Examples
+        --------
+        >>> JudgeIdentity.of("vendor-guard@2026-10").version
+        '2026-10'
+        """
+        name, _, version = text.partition("@")
+        return cls(name=name.strip() or UNKNOWN, version=version.strip() or UNKNOWN)
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version}"
+
+    def agrees_with(self, other: JudgeIdentity) -> bool:
+        """Whether the two can be one judge: what both know is the same."""
+        pairs = (
+            (self.name, other.name),
+            (self.version, other.version),
+            (self.fingerprint, other.fingerprint),
+        )
+        return all(a == b or UNKNOWN in (a, b) for a, b in pairs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimismSpec:
+    """How the optimism of the fitted threshold is taken off: by bootstrap, or not at all (then labelled apparent)."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = FORBID_UNKNOWN_KEYS
+    method: Literal["bootstrap", "none"] = "bootstrap"
+    resamples: int = 1000
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.resamples <= 100_000:
+            raise UndefinedError("optimism.resamples", self.resamples, "must lie in [1, 100000]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstrumentSpec:
+    """An instrument.
+
+    Attributes
+    ----------
+    name : str
+    kind : {'scores', 'detections'}
+        Detections are decisions already: no threshold, no correction.
+    categories : tuple of str or None
+        Harm categories (or protected attributes); None takes those of the golden set (or of the detections).
+    judge : JudgeIdentity or None
+        Assumed for scores that do not name their judge.
+    detection_floor : float in (0, 1)
+        Youden's J below which no corrected rate is reported.
+    confidence_level : float in (0, 1)
+    optimism : OptimismSpec
+    turn_bins : tuple of int, increasing
+        Upper edges of the turn strata; above the last is one more.
+    slices : tuple of str
+        Columns of the golden set by which sensitivity and specificity are broken down.
+    allow_unmatched : bool
+        Whether ids in only one of the two tables are left out and counted, or refused.
+    interval : {'lang_reiczigel', 'delta', 'melded'}
+    golden_design : {'enriched', 'random'}
+    attempts : {'each', 'first', 'last', 'any'}
+    turn_scope : {'all', 'last'}
+        ``last``: the source scores only the last turn, so that holes in turn numbers are no loss.
+    error_budget : float in [0, 1]
+        Share of units not scored above which gates say insufficient evidence.
+    seed : int
+    """
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = FORBID_UNKNOWN_KEYS
+    name: str = "instrument"
+    kind: Literal["scores", "detections"] = "scores"
+    categories: tuple[str, ...] | None = None
+    judge: JudgeIdentity | None = None
+    detection_floor: float = 0.20
+    confidence_level: float = 0.95
+    optimism: OptimismSpec = field(default_factory=OptimismSpec)
+    turn_bins: tuple[int, ...] = (1, 2, 3, 4, 8)
+    slices: tuple[str, ...] = ()
+    allow_unmatched: bool = False
+    interval: IntervalMethod = "lang_reiczigel"
+    golden_design: Literal["enriched", "random"] = "enriched"
+    attempts: Attempts = "each"
+    turn_scope: Literal["all", "last"] = "all"
+    error_budget: float = 0.05
+    seed: int = 20261129
+
+    def __post_init__(self) -> None:
+        _inside("detection_floor", self.detection_floor, 0.0, 1.0)
+        _inside("confidence_level", self.confidence_level, 0.0, 1.0)
+        if not 0.0 <= self.error_budget <= 1.0:
+            raise UndefinedError("error_budget", self.error_budget, "must lie in [0, 1]")
+        if not self.name.strip():
+            raise UndefinedError("name", self.name, "an instrument needs a name")
+        if self.seed < 0:
+            raise UndefinedError("seed", self.seed, "must not be negative")
+        bins = self.turn_bins
+        if not bins or bins[0] < 1 or list(bins) != sorted(set(bins)) or len(bins) > 50:
+            raise UndefinedError("turn_bins", list(bins), "1 to 50 increasing numbers of turns, from 1")
+        if self.categories is not None:
+            object.__setattr__(self, "categories", tuple(map(category_name, self.categories)))
+            check_categories(self.categories)
+
+
+def check_categories(categories: tuple[str, ...]) -> None:
+    """Refuse a list of categories that is empty, too long, or holds a name twice."""
+    if not 1 <= len(categories) <= MAX_CATEGORIES:
+        raise UndefinedError("categories", len(categories), f"1 to {MAX_CATEGORIES} are possible")
+    if len(set(categories)) < len(categories) or not all(categories):
+        raise UndefinedError("categories", list(categories), "each needs a name of its own")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredRates:
+    """Sensitivity and specificity that were measured elsewhere, with the numbers behind them."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = FORBID_UNKNOWN_KEYS
+    sensitivity: float
+    n_positive: int
+    specificity: float
+    n_negative: int
+    source: str
+    threshold: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("sensitivity", "specificity"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise UndefinedError(name, getattr(self, name), "must lie in [0, 1]")
+        for name in ("n_positive", "n_negative"):
+            if getattr(self, name) < 1:
+                raise UndefinedError(name, getattr(self, name), "how many traces are behind it? At least 1")
+        if self.threshold is not None and not 0.0 <= self.threshold <= 1.0:
+            raise UndefinedError("threshold", self.threshold, "must lie in [0, 1]")
+        if not self.source.strip():
+            raise UndefinedError("source", self.source, "say where the figure comes from")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredSpec:
+    """An instrument whose thresholds, sensitivity and specificity come from elsewhere."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = FORBID_UNKNOWN_KEYS
+    name: str
+    judge: JudgeIdentity
+    categories: Mapping[str, DeclaredRates]
+    composite: DeclaredRates | None = None
+    calibration_source: Literal["declared"] = "declared"
+    detection_floor: float = 0.20
+    confidence_level: float = 0.95
+    interval: IntervalMethod = "lang_reiczigel"
+    attempts: Attempts = "each"
+    turn_scope: Literal["all", "last"] = "all"
+    error_budget: float = 0.05
+    seed: int = 20261129
+
+    def __post_init__(self) -> None:
+        _inside("detection_floor", self.detection_floor, 0.0, 1.0)
+        _inside("confidence_level", self.confidence_level, 0.0, 1.0)
+        named = {category_name(name): rates for name, rates in self.categories.items()}
+        check_categories(tuple(named))
+        for name, rates in named.items():
+            if rates.threshold is None:
+                raise UndefinedError(f"categories.{name}.threshold", None, "a category needs its threshold")
+        object.__setattr__(self, "categories", named)

@@ -1,0 +1,240 @@
+"""Counting units (SPEC 2): what a measurement needs of a data set, in sums that add over files and machines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from core.data.columns import Ints
+from core.data.scores import ScoreBatch
+from core.data.vocabulary import SCORED, STATES
+from core.errors import AssayError
+from core.inference.clusters import ClusterSums
+from core.instrument.collapse import Units
+
+
+class ScatteredTracesError(AssayError):
+    """The rows of a trace are not together: the data have to be regrouped before they can be counted."""
+
+
+def chosen_attempts(units: Units, policy: str) -> Units:
+    """Reduce the attempts of every trace by the declared rule: each, first, last or any (their union)."""
+    if policy == "each" or len(units.trace) == 0:
+        return units
+    starts = np.flatnonzero(np.r_[True, units.trace[1:] != units.trace[:-1]])
+    if policy == "any":
+        return replace(
+            units,
+            trace=units.trace[starts],
+            attempt=units.attempt[starts],
+            n_turns=np.add.reduceat(units.n_turns, starts),
+            flags=np.bitwise_or.reduceat(units.flags, starts),
+            missing=np.bitwise_or.reduceat(units.missing, starts),
+            reason=np.minimum.reduceat(units.reason, starts),
+        )
+    kept = starts if policy == "first" else np.r_[starts[1:] - 1, len(units.trace) - 1]
+    return replace(
+        units,
+        trace=units.trace[kept],
+        attempt=units.attempt[kept],
+        n_turns=units.n_turns[kept],
+        flags=units.flags[kept],
+        missing=units.missing[kept],
+        reason=units.reason[kept],
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitCounts:
+    """A data set as counts of units.
+
+    Attributes
+    ----------
+    n_categories : int
+        Categories of the composite; bit c is the c-th of them.
+    n_traces, n_turns, n_duplicates, n_gaps : int
+        Traces; turns over all units; equal cells dropped; units with a hole in their turn numbers.
+    histogram : tuple of (flag mask, missing mask, turn bin, n_units)
+    accounting : dict
+        Units by state; ``attempted`` is the sum of the others.
+    clusters : tuple of ClusterSums
+        Over the fully scored units: the composite first, then each category.
+    clustered : bool
+        Whether some cluster holds more than one unit.
+    """
+
+    n_categories: int
+    n_traces: int
+    n_turns: int
+    n_duplicates: int
+    n_gaps: int
+    histogram: tuple[tuple[int, int, int, int], ...]
+    accounting: dict[str, int]
+    clusters: tuple[ClusterSums, ...]
+    clustered: bool
+
+
+class Tally:
+    """Adds up blocks of units.
+
+    Parameters
+    ----------
+    n_categories : int
+    turn_bins : sequence of int
+        Upper edges of the turn strata; one more stratum lies above the last.
+    """
+
+    def __init__(self, n_categories: int, turn_bins: Sequence[int]) -> None:
+        self._n_categories = n_categories
+        self._bins = np.asarray(turn_bins)
+        self._histogram: Counter[int] = Counter()
+        self._reasons = np.zeros(256, np.int64)
+        self._trace_keys: list[Ints] = []
+        self._totals = np.zeros(3, np.int64)  # turns, duplicates, gaps
+        self._closed = _Sums(n_categories + 1)
+        self._open = _OpenClusters(n_categories + 1)
+
+    def add(self, block: ScoreBatch, units: Units) -> None:
+        """Count the units of a block of whole traces."""
+        self._trace_keys.append(np.fromiter(map(hash, block.trace_ids), np.int64, len(block.trace_ids)))
+        self._totals += (int(units.n_turns.sum()), units.n_duplicates, units.n_gaps)
+        self._reasons += np.bincount(units.reason, minlength=256)
+        self._count_masks(units)
+        self._count_clusters(block, units)
+
+    def _count_masks(self, units: Units) -> None:
+        k = self._n_categories
+        turn_bin = np.searchsorted(self._bins, units.n_turns)
+        key = (turn_bin << (2 * k)) | (units.flags << k) | units.missing
+        found, counts = np.unique(key, return_counts=True)
+        self._histogram.update(dict(zip(found.tolist(), counts.tolist(), strict=True)))
+
+    def _count_clusters(self, block: ScoreBatch, units: Units) -> None:
+        inside, flagged = _memberships(units, self._n_categories)
+        starts = np.flatnonzero(np.r_[True, units.trace[1:] != units.trace[:-1]])
+        sizes = np.add.reduceat(inside, starts, axis=0)
+        events = np.add.reduceat(flagged, starts, axis=0)
+        names = [block.clusters[i] for i in units.trace[starts]] if block.clusters else [None] * len(starts)
+        own = np.array([name is None for name in names])
+        self._closed.add(sizes[own], events[own])
+        if not own.all():
+            named = [name for name in names if name is not None]
+            self._open.add(named, sizes[~own], events[~own])
+
+    def finish(self) -> UnitCounts:
+        """Return the counts.
+
+        Raises
+        ------
+        ScatteredTracesError
+            A trace came in more than one block.
+        """
+        keys = np.concatenate(self._trace_keys) if self._trace_keys else np.zeros(0, np.int64)
+        if len(np.unique(keys)) < len(keys):
+            raise ScatteredTracesError("rows of one trace are not together")
+        k = self._n_categories
+        mask = (1 << k) - 1
+        histogram = tuple(
+            ((key >> k) & mask, key & mask, key >> (2 * k), count)
+            for key, count in sorted(self._histogram.items())
+        )
+        accounting = {"attempted": int(self._reasons.sum()), SCORED: int(self._reasons[255])}
+        accounting |= {state: int(self._reasons[code]) for code, state in enumerate(STATES)}
+        sums = self._closed.plus(self._open.sums())
+        return UnitCounts(
+            n_categories=k,
+            n_traces=len(keys),
+            n_turns=int(self._totals[0]),
+            n_duplicates=int(self._totals[1]),
+            n_gaps=int(self._totals[2]),
+            histogram=histogram,
+            accounting=accounting,
+            clusters=sums.records(),
+            clustered=sums.clustered,
+        )
+
+
+def _memberships(units: Units, n_categories: int) -> tuple[Ints, Ints]:
+    """Tell which units are fully scored and which of those are flagged: composite first, then each category."""
+    bits = np.arange(n_categories)
+    scored = np.column_stack([units.missing == 0, (units.missing[:, None] >> bits) & 1 == 0])
+    flagged = np.column_stack([units.flags != 0, (units.flags[:, None] >> bits) & 1 == 1])
+    return scored.astype(np.int64), (scored & flagged).astype(np.int64)
+
+
+class _Sums:
+    """Cluster sums of several outcomes at once; rows are outcomes, columns the fields of `ClusterSums`."""
+
+    def __init__(self, n_outcomes: int) -> None:
+        self._table = np.zeros((n_outcomes, 8), np.int64)
+        self.clustered = False
+
+    def add(self, sizes: Ints, events: Ints) -> None:
+        """Add whole clusters: arrays of shape (n_clusters, n_outcomes)."""
+        self._table += np.stack(
+            [
+                sizes.sum(axis=0),
+                events.sum(axis=0),
+                (sizes > 0).sum(axis=0),
+                (sizes * sizes).sum(axis=0),
+                (sizes * events).sum(axis=0),
+                (events * events).sum(axis=0),
+                (events > 0).sum(axis=0),
+                (events < sizes).sum(axis=0),
+            ],
+            axis=1,
+        )
+        self.clustered = self.clustered or bool((sizes > 1).any())
+
+    def plus(self, other: _Sums) -> _Sums:
+        total = _Sums(len(self._table))
+        total._table = self._table + other._table
+        total.clustered = self.clustered or other.clustered
+        return total
+
+    def records(self) -> tuple[ClusterSums, ...]:
+        names = (
+            "n", "events", "n_clusters", "sum_n2", "sum_nx", "sum_x2",
+            "clusters_with_events", "clusters_with_nonevents",
+        )  # fmt: skip
+        return tuple(ClusterSums(**dict(zip(names, row, strict=True))) for row in self._table.tolist())
+
+
+class _OpenClusters:
+    """Named clusters, which may go on in a later block."""
+
+    def __init__(self, n_outcomes: int) -> None:
+        self._index: dict[str, int] = {}
+        self._sizes = np.zeros((0, n_outcomes), np.int64)
+        self._events = np.zeros((0, n_outcomes), np.int64)
+
+    def add(self, names: Sequence[str], sizes: Ints, events: Ints) -> None:
+        codes = np.array([self._index.setdefault(name, len(self._index)) for name in names])
+        if len(self._index) > len(self._sizes):
+            room = np.zeros((2 * len(self._index) - len(self._sizes), sizes.shape[1]), np.int64)
+            self._sizes = np.concatenate([self._sizes, room])
+            self._events = np.concatenate([self._events, room])
+        np.add.at(self._sizes, codes, sizes)
+        np.add.at(self._events, codes, events)
+
+    def sums(self) -> _Sums:
+        total = _Sums(self._sizes.shape[1])
+        total.add(self._sizes, self._events)
+        return total
+
+
+def decisions_of(block: ScoreBatch, units: Units) -> dict[str, Any]:
+    """Return the columns of the decisions file for some units."""
+    clusters = block.clusters or [None] * len(block.trace_ids)
+    return {
+        "trace_id": [block.trace_ids[i] for i in units.trace],
+        "attempt": units.attempt,
+        "cluster": [clusters[i] for i in units.trace],
+        "n_turns": units.n_turns,
+        "flag_mask": units.flags,
+        "missing_mask": units.missing,
+    }

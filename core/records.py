@@ -1,0 +1,251 @@
+"""The archive format: every result is one JSON document whose id is the digest of what it says (SPEC 12).
+
+A record is plain data. `plain` turns results into it, `build` reads it back into frozen dataclasses, `seal` adds
+the id. Nothing here knows files, clocks or hosts; `created` and `software` are given by the caller and are
+outside the id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import types
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from core.errors import RecordError
+
+SIGNIFICANT_DIGITS = 12
+MANIFEST_FROM = 100  # more inputs than this are hashed as one manifest
+SCHEMA_VERSIONS = {
+    "assay.calibration": 1,
+    "assay.measurement": 1,
+}
+
+T = TypeVar("T")
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class FileReference:
+    """A data file or record that a result was made from, or that was written beside it.
+
+    Attributes
+    ----------
+    role : str
+        What it is for: ``golden``, ``scores``, ``calibration``, ``decisions``, ...
+    uri : str
+        Where it was found. A hint for people and for `verify`, never part of the id.
+    sha256 : str
+        Digest of the bytes; for an input that is itself a record, its id.
+    rows : int or None
+        Rows read; None for a record.
+    """
+
+    role: str
+    sha256: str
+    rows: int | None = None
+    uri: str = ""
+
+
+def plain(value: Any) -> Any:
+    """Turn results (dataclasses, mappings, sequences, numpy scalars) into JSON data.
+
+    Floats are rounded to 12 significant digits and -0 becomes 0, so that a stored figure and a hashed one are
+    the same. NaN and infinity have no place in a record.
+
+    Raises
+    ------
+    RecordError
+        For NaN, infinity, or a type that JSON does not have.
+
+    Examples
+    --------
+    >>> plain({"rate": -0.0, "third": 1 / 3})
+    {'rate': 0.0, 'third': 0.333333333333}
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, str) or value is None:
+        return value
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return _rounded(float(value))
+    if isinstance(value, (Sequence, np.ndarray)):
+        return [plain(item) for item in value]
+    raise RecordError(f"a record cannot hold a {type(value).__name__}")
+
+
+def _rounded(value: float) -> float:
+    if not math.isfinite(value):
+        raise RecordError(f"a record cannot hold {value}: what is not measurable has a status, not a number")
+    return float(f"{value:.{SIGNIFICANT_DIGITS}g}") + 0.0
+
+
+def canonical(value: Any) -> str:
+    """Write JSON data in the one form that is hashed: sorted keys, no spaces, UTF-8, 12 significant digits."""
+    return json.dumps(plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def digest(value: Any) -> str:
+    """Return the SHA-256 of the canonical form, in hex."""
+    return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def record_id(document: Mapping[str, Any]) -> str:
+    """Return the id of a record: the digest over schema, spec, seed, result and the inputs' content.
+
+    Time, host, paths, file names, outputs and software are outside (SPEC 12).
+    """
+    inputs = sorted(
+        ({key: item.get(key) for key in ("role", "sha256", "rows")} for item in document["inputs"]),
+        key=lambda item: (item["role"], item["sha256"]),
+    )
+    content: Document = {key: document[key] for key in ("schema", "spec", "seed", "result")}
+    content["inputs"] = {"manifest": digest(inputs)} if len(inputs) > MANIFEST_FROM else inputs
+    return digest(content)
+
+
+def seal(
+    schema: str,
+    *,
+    spec: Any,
+    seed: int,
+    inputs: Iterable[FileReference],
+    result: Any,
+    created: str,
+    software: Mapping[str, str],
+) -> Document:
+    """Assemble a record and give it its id.
+
+    Parameters
+    ----------
+    schema : str
+        Name without version, such as ``assay.measurement``.
+    spec, result
+        Anything that `plain` takes.
+    seed : int
+        The seed of every random number behind the result.
+    inputs : iterable of FileReference
+    created : str
+        UTC time, ISO 8601 with ``Z``.
+    software : mapping
+        Package versions.
+    """
+    document: Document = {
+        "schema": f"{schema}/{SCHEMA_VERSIONS[schema]}",
+        "created": created,
+        "software": dict(software),
+        "spec": plain(spec),
+        "seed": int(seed),
+        "inputs": [plain(item) for item in sorted(inputs)],
+        "outputs": [],
+        "result": plain(result),
+    }
+    return {"id": record_id(document), **document}
+
+
+def parse(text: str, *, source: str = "record") -> Document:
+    """Read a record and check that it is one, of a version that is known here, and unaltered.
+
+    Raises
+    ------
+    RecordError
+        Not JSON, not a record, a future schema version, or an id that does not fit the content.
+    """
+    try:
+        document = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"{source}: not a record (JSON expected): {error}") from None
+    if not isinstance(document, dict) or not isinstance(document.get("schema"), str):
+        raise RecordError(f'{source}: not a record: it has no "schema"')
+    _check_schema(document["schema"], source)
+    wanted = {"id": str, "spec": dict, "seed": int, "inputs": list, "result": dict}
+    wrong = [key for key, kind in wanted.items() if not isinstance(document.get(key), kind)]
+    if wrong or not all(isinstance(item, dict) and "sha256" in item for item in document["inputs"]):
+        raise RecordError(f"{source}: not a whole record; missing or of the wrong kind: {wrong or ['inputs']}")
+    if record_id(document) != document["id"]:
+        raise RecordError(
+            f"{source}: its id does not fit its content; the file was changed after it was written"
+        )
+    return document
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _check_schema(schema: str, source: str) -> None:
+    name, _, version = schema.partition("/")
+    if name not in SCHEMA_VERSIONS:
+        raise RecordError(f"{source}: schema {schema!r} is not one of assay's ({', '.join(SCHEMA_VERSIONS)})")
+    if not version.isdigit():
+        raise RecordError(f"{source}: schema {schema!r} has no version number")
+    if int(version) > SCHEMA_VERSIONS[name]:
+        raise RecordError(
+            f"{source}: schema {schema!r} is newer than this assay reads "
+            f"({name}/{SCHEMA_VERSIONS[name]}); update assay"
+        )
+
+
+def build(kind: type[T], data: Any, *, where: str = "record") -> T:
+    """Read plain data back into a frozen dataclass, field by field; unknown keys are ignored.
+
+    Raises
+    ------
+    RecordError
+        A field is missing or of the wrong type; the message names it.
+    """
+    if not isinstance(data, Mapping):
+        raise RecordError(f"{where}: an object is expected, not {type(data).__name__}")
+    hints = typing.get_type_hints(kind)
+    values = {}
+    for field in fields(kind):  # type: ignore[arg-type]
+        if field.name in data:
+            values[field.name] = _typed(hints[field.name], data[field.name], f"{where}.{field.name}")
+        elif field.default is MISSING and field.default_factory is MISSING:
+            raise RecordError(f"{where}.{field.name} is missing")
+    return kind(**values)
+
+
+def _typed(hint: Any, value: Any, where: str) -> Any:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        if value is None and type(None) in arguments:
+            return None
+        return _typed(next(item for item in arguments if item is not type(None)), value, where)
+    if origin is typing.Literal:
+        if value not in arguments:
+            raise RecordError(f"{where}: {value!r} is not one of {list(arguments)}")
+        return value
+    if origin is tuple:
+        if not isinstance(value, list):
+            raise RecordError(f"{where}: a list is expected")
+        return tuple(_typed(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value))
+    if origin is not None and issubclass(origin, Mapping):
+        if not isinstance(value, Mapping):
+            raise RecordError(f"{where}: an object is expected")
+        return {key: _typed(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
+    if is_dataclass(hint):
+        return build(typing.cast(type, hint), value, where=where)
+    return _scalar(hint, value, where)
+
+
+def _scalar(hint: Any, value: Any, where: str) -> Any:
+    if hint is Any:
+        return value
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, bool) is not (hint is bool) or not isinstance(value, hint):
+        raise RecordError(f"{where}: {value!r} is not of type {hint.__name__}")
+    return value

@@ -1,0 +1,1 @@
+"""Flows: composition only, and the command line."""

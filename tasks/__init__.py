@@ -1,0 +1,1 @@
+"""Tasks: one I/O concern a file, each a thin shell over core."""

@@ -1,0 +1,1 @@
+"""Data that assay brings along: a functional suite and the conversations of two imaginary releases."""

@@ -1,0 +1,220 @@
+"""Reader ``table``: Parquet, CSV, TSV and JSON Lines (the text formats also gzipped).
+
+Text formats are streamed in pure Python, since only that keeps true line numbers when a quoted cell holds line
+breaks; Parquet streams through pyarrow. Memory is bounded by the batch, whatever the file.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from core.data.columns import is_text
+from core.errors import InputError, Problem
+from tasks.storage import SUFFIXES, InputFile, format_of
+
+BATCH_ROWS = 131_072
+TEXT_BATCH_ROWS = 32_768
+MAX_LINE = 16 * 2**20
+KEPT_PROBLEMS = 200
+
+Lines = npt.NDArray[np.int64]
+
+
+def open_table(file: InputFile) -> ParquetSource | CsvSource | JsonLinesSource:
+    """Open a table by the format that its name says."""
+    kind = format_of(file.path)
+    if kind == ".parquet":
+        return ParquetSource(file)
+    if kind in (".csv", ".tsv"):
+        return CsvSource(file, delimiter="," if kind == ".csv" else "\t")
+    if kind in (".jsonl", ".ndjson"):
+        return JsonLinesSource(file)
+    raise InputError.of(file.name, f"unknown extension; a table is one of {', '.join(SUFFIXES)} (text also .gz)")
+
+
+class ParquetSource:
+    """A Parquet file."""
+
+    unit = "row"
+    kind = None
+
+    def __init__(self, file: InputFile) -> None:
+        import pyarrow.parquet as pq
+
+        self.file = file
+        try:
+            self._schema = pq.read_schema(file.path)
+        except (pa.ArrowException, OSError) as error:
+            raise InputError.of(file.name, f"is not Parquet, as its extension says: {_first_line(error)}") from None
+        self.columns = tuple(self._schema.names)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[tuple[Any, Lines]]:
+        """Yield batches; ids come as dictionaries where the file stores them so."""
+        import pyarrow.parquet as pq
+
+        texts = [name for name in columns if is_text(pa.nulls(0, self._schema.field(name).type)) and name != "text"]
+        row = 1
+        try:
+            with pq.ParquetFile(self.file.path, read_dictionary=texts, pre_buffer=False) as parquet:
+                for batch in parquet.iter_batches(BATCH_ROWS, columns=list(columns), use_threads=False):
+                    yield batch, np.arange(row, row + len(batch), dtype=np.int64)
+                    row += len(batch)
+        except (pa.ArrowException, OSError) as error:
+            raise InputError.of(self.file.name, f"is damaged after row {row - 1}: {_first_line(error)}") from None
+
+
+class _TextSource:
+    """What CSV and JSON Lines share: decoding, bounded batches of text cells, problems told together."""
+
+    unit = "line"
+    kind = None
+
+    def __init__(self, file: InputFile) -> None:
+        self.file = file
+
+    def _open(self) -> IO[str]:
+        with self.file.path.open("rb") as head:
+            magic = head.read(4)
+        zipped = magic[:2] == b"\x1f\x8b"
+        if zipped is not self.file.path.name.lower().endswith(".gz") or magic == b"PAR1" or b"\0" in magic:
+            raise InputError.of(self.file.name, "its content is not the format that its extension says")
+        raw = gzip.open(self.file.path, "rb") if zipped else self.file.path.open("rb")
+        return io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")  # type: ignore[arg-type]
+
+    def _rows(self, columns: Sequence[str], problems: list[Problem]) -> Iterator[tuple[int, list[str | None]]]:
+        raise NotImplementedError
+
+    def batches(self, columns: Sequence[str]) -> Iterator[tuple[Any, Lines]]:
+        """Yield batches of text cells; rows that cannot be read are told all together at the end."""
+        problems: list[Problem] = []
+        rows = self._decoded(self._rows(columns, problems))
+        while chunk := list(itertools.islice(rows, TEXT_BATCH_ROWS)):
+            cells = list(zip(*(row for _, row in chunk), strict=True)) or [()] * len(columns)
+            try:
+                arrays = [pa.array(column, pa.string()) for column in cells]
+            except UnicodeEncodeError:
+                raise InputError.of(
+                    self.file.name, "holds half a character (a lone surrogate)", line=chunk[0][0]
+                ) from None
+            batch = pa.RecordBatch.from_arrays(arrays, names=list(columns))
+            yield batch, np.array([line for line, _ in chunk], np.int64)
+        if problems:
+            raise InputError(problems)
+
+    def _decoded(self, rows: Iterator[Any]) -> Iterator[Any]:
+        try:
+            yield from rows
+        except UnicodeDecodeError as error:
+            raise InputError.of(self.file.name, f"is not UTF-8 text (byte {error.object[error.start]:#04x})") from None
+        except (EOFError, gzip.BadGzipFile, OSError) as error:
+            raise InputError.of(self.file.name, f"is damaged: {_first_line(error)}") from None
+
+    def _problem(self, problems: list[Problem], line: int, message: str) -> None:
+        problems.append(Problem(source=self.file.name, line=line, message=message))
+        if len(problems) >= KEPT_PROBLEMS:
+            raise InputError(problems)
+
+
+class CsvSource(_TextSource):
+    """A CSV or TSV file with a header."""
+
+    def __init__(self, file: InputFile, *, delimiter: str) -> None:
+        super().__init__(file)
+        self._delimiter = delimiter
+        with self._open() as text:
+            header = next(self._decoded(self._parsed(text)), None)
+        self.columns = tuple(cell.strip() for cell in header[1]) if header else ()
+
+    def _parsed(self, text: IO[str]) -> Iterator[tuple[int, list[str]]]:
+        """Yield each row with the physical line on which it starts."""
+        csv.field_size_limit(MAX_LINE)
+        reader = csv.reader(text, delimiter=self._delimiter, strict=True)
+        start = 1
+        try:
+            for row in reader:
+                if row:
+                    yield start, row
+                start = reader.line_num + 1
+        except csv.Error as error:
+            raise InputError.of(self.file.name, f"is not CSV: {error}; is a quote left open?", line=start) from None
+
+    def _rows(self, columns: Sequence[str], problems: list[Problem]) -> Iterator[tuple[int, list[str | None]]]:
+        wanted = [self.columns.index(name) for name in columns]
+        width = len(self.columns)
+        with self._open() as text:
+            for line, row in itertools.islice(self._parsed(text), 1, None):
+                if len(row) != width:
+                    self._problem(problems, line, f"{len(row)} cells where the header has {width} columns")
+                    continue
+                yield line, [row[index] or None for index in wanted]
+
+
+class JsonLinesSource(_TextSource):
+    """A file with one JSON object a line."""
+
+    def __init__(self, file: InputFile) -> None:
+        super().__init__(file)
+        keys: dict[str, None] = {}
+        problems: list[Problem] = []
+        for _, item in self._decoded(self._objects(problems)):
+            keys.update(dict.fromkeys(item))
+        if problems:
+            raise InputError(problems)
+        self.columns = tuple(keys)
+
+    def _objects(self, problems: list[Problem]) -> Iterator[tuple[int, dict[str, Any]]]:
+        with self._open() as text:
+            for line in itertools.count(1):
+                content = text.readline(MAX_LINE)
+                if not content:
+                    return
+                if len(content) >= MAX_LINE and not content.endswith("\n"):
+                    raise InputError.of(self.file.name, f"a line of over {MAX_LINE} characters", line=line)
+                if not content.strip():
+                    continue
+                try:
+                    item = json.loads(content, object_pairs_hook=_distinct_keys, parse_constant=str)
+                except (ValueError, RecursionError) as error:
+                    self._problem(problems, line, f"is not JSON: {_first_line(error)}")
+                    continue
+                if not isinstance(item, dict):
+                    self._problem(problems, line, "one JSON object a line is expected")
+                    continue
+                yield line, item
+
+    def _rows(self, columns: Sequence[str], problems: list[Problem]) -> Iterator[tuple[int, list[str | None]]]:
+        for line, item in self._objects(problems):
+            nested = [name for name in columns if isinstance(item.get(name), (dict, list))]
+            if nested:
+                self._problem(problems, line, f"{nested[0]!r} holds a list or object; a plain value is expected")
+                continue
+            yield line, [_cell(item.get(name)) for name in columns]
+
+
+def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    item = dict(pairs)
+    if len(item) < len(pairs):
+        raise ValueError("a key stands twice")
+    return item
+
+
+def _cell(value: Any) -> str | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    return value if isinstance(value, str) else repr(value)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0][:200]

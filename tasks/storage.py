@@ -1,0 +1,150 @@
+"""Files: finding inputs, digesting them, and writing so that nothing is ever half-written."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.errors import InputError, Problem
+
+SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson")
+"""Formats that a table may have; the text ones also with .gz."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputFile:
+    """A file that was named, found in a folder, or matched a pattern.
+
+    Attributes
+    ----------
+    path : Path
+    name : str
+        As shown in messages.
+    reader : str
+        Which reader opens it.
+    """
+
+    path: Path
+    name: str
+    reader: str = "table"
+
+
+def find_inputs(arguments: Sequence[str], readers: Sequence[str]) -> list[InputFile]:
+    """Turn ``[READER:]PATH`` arguments (files, folders, patterns) into files, in a fixed order.
+
+    Raises
+    ------
+    InputError
+        All arguments that name no readable file.
+    """
+    problems: list[Problem] = []
+    found: list[InputFile] = []
+    for argument in arguments:
+        reader, path = _split_reader(argument, readers)
+        try:
+            found += [InputFile(path=item, name=str(item), reader=reader) for item in _files(path, argument)]
+        except InputError as error:
+            problems += error.problems
+    seen = set()
+    for item in found:
+        key = item.path.resolve()
+        if key in seen:
+            problems.append(Problem(source=item.name, message="is named twice; each file counts once"))
+        seen.add(key)
+        if (reason := _unreadable(item.path)) is not None:
+            problems.append(Problem(source=item.name, message=reason))
+    if problems:
+        raise InputError(problems)
+    return found
+
+
+def _split_reader(argument: str, readers: Sequence[str]) -> tuple[str, str]:
+    prefix, colon, rest = argument.partition(":")
+    return (prefix, rest) if colon and prefix in readers else ("table", argument)
+
+
+def _files(path: str, argument: str) -> list[Path]:
+    if "://" in path:
+        raise InputError.of(argument, "only local files can be read so far; download it first")
+    if os.path.isdir(path):
+        inside = sorted(
+            item for item in Path(path).rglob("*")
+            if item.is_file() and format_of(item) and not item.name.startswith(("_", "."))
+        )  # fmt: skip
+        if not inside:
+            raise InputError.of(argument, f"the folder holds no data files ({', '.join(SUFFIXES)})")
+        return inside
+    if not os.path.exists(path) and glob.has_magic(path):
+        matched = sorted(Path(item) for item in glob.glob(path, recursive=True) if os.path.isfile(item))
+        if not matched:
+            raise InputError.of(argument, "no file matches the pattern")
+        return matched
+    return [Path(path)]
+
+
+def _unreadable(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            return "is empty" if not file.read(1) else None
+    except FileNotFoundError:
+        return "there is no such file"
+    except PermissionError:
+        return "no permission to read it"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+
+
+def format_of(path: Path) -> str | None:
+    """Return the format that a file's name says (its suffix without .gz), or None."""
+    name = path.name.lower().removesuffix(".gz")
+    return next((suffix for suffix in SUFFIXES if name.endswith(suffix)), None)
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside `path` that takes its place when the block ends well, and else vanishes.
+
+    Raises
+    ------
+    InputError
+        The folder cannot be written to.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:80]}.", suffix=".part")
+    except OSError as error:
+        raise InputError.of(str(path), f"cannot be written: {error.strerror}; choose another place with -o") from None
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise InputError.of(str(path), f"cannot be written: {error.strerror}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file whole or not at all."""
+    with atomic(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

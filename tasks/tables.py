@@ -1,0 +1,367 @@
+"""From files to the tables that core works on: golden sets, golden scores, and production as counted units."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from core.data.columns import RawBatch, text_codes
+from core.data.golden import GoldenReader, GoldenSet, golden_layout
+from core.data.problems import FILE_SHIFT, ProblemLog
+from core.data.scores import (
+    NAME_COLUMN,
+    Kind,
+    Layout,
+    ScoreBatch,
+    ScoreParser,
+    layout_of,
+    regrouped,
+    whole_traces,
+)
+from core.data.vocabulary import MAX_CATEGORIES, category_name
+from core.errors import InputError
+from core.instrument.calibration import GoldenScores
+from core.instrument.collapse import unit_masks, unit_maxima
+from core.instrument.tally import ScatteredTracesError, Tally, UnitCounts, chosen_attempts, decisions_of
+from core.records import FileReference
+from tasks.readers import Source, open_source
+from tasks.spill import scattered_blocks
+from tasks.storage import InputFile, file_digest
+
+Progress = Callable[[int], None]
+
+
+def no_progress(_: int) -> None:
+    """Report to nobody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a scan of score files brought up besides the scores.
+
+    Attributes
+    ----------
+    judges, targets : tuple of str
+        Distinct values of those columns.
+    categories : tuple of str
+        That occurred in some row.
+    n_rows : int
+    ignored : tuple of str
+        Columns that mean nothing here.
+    rows_by_file : tuple of int
+    """
+
+    judges: tuple[str, ...]
+    targets: tuple[str, ...]
+    categories: tuple[str, ...]
+    n_rows: int
+    ignored: tuple[str, ...]
+    rows_by_file: tuple[int, ...]
+
+
+def open_all(files: Sequence[InputFile]) -> list[Source]:
+    """Open files; what is wrong with any of them is told for all."""
+    sources, problems = [], []
+    for file in files:
+        try:
+            sources.append(open_source(file))
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(problems)
+    return sources
+
+
+def references(role: str, files: Sequence[InputFile], rows: Sequence[int]) -> list[FileReference]:
+    """Digest input files for a record."""
+    return [
+        FileReference(role=role, uri=str(file.path.resolve()), sha256=file_digest(file.path), rows=n)
+        for file, n in zip(files, rows, strict=True)
+    ]
+
+
+class ScoreScan:
+    """A pass over score or detection files.
+
+    Parameters
+    ----------
+    sources : sequence of Source
+    kind : {'scores', 'detections'}
+    categories : sequence of str
+        All that may occur, in bit order.
+    progress : callable
+        Gets the number of rows of each batch.
+    """
+
+    def __init__(
+        self, sources: Sequence[Source], kind: Kind, categories: Sequence[str], progress: Progress = no_progress
+    ) -> None:
+        self._sources, self._kind, self._categories = sources, kind, categories
+        self._progress = progress
+        self._layouts = layouts_of(sources, kind, categories)
+        self.log = ProblemLog([source.file.name for source in sources], [source.unit for source in sources])
+        self._parsers = [self._parser(layout) for layout in self._layouts]
+        self._rows = [0] * len(sources)
+
+    def _parser(self, layout: Layout) -> ScoreParser:
+        return ScoreParser(layout, self._categories, self._kind, self.log)
+
+    def restart(self) -> None:
+        """Forget what the last pass found wrong: the next one will find it again."""
+        self.log = ProblemLog([s.file.name for s in self._sources], [s.unit for s in self._sources])
+        self._parsers = [self._parser(layout) for layout in self._layouts]
+        self._rows = [0] * len(self._sources)
+
+    def batches(self) -> Iterator[ScoreBatch]:
+        """Yield all files' rows, checked; problems gather in `log`."""
+        for number, (source, layout, parser) in enumerate(
+            zip(self._sources, self._layouts, self._parsers, strict=True)
+        ):
+            for raw in raw_batches(source, number, layout.columns, self.log):
+                self._rows[number] += len(raw.place)
+                self._progress(len(raw.place))
+                yield parser.parse(raw)
+
+    @property
+    def found(self) -> Found:
+        """What the pass brought up."""
+        return Found(
+            judges=tuple(sorted(set().union(*(parser.judges for parser in self._parsers)))),
+            targets=tuple(sorted(set().union(*(parser.targets for parser in self._parsers)))),
+            categories=tuple(name for name in self._categories if any(name in p.seen for p in self._parsers)),
+            n_rows=sum(self._rows),
+            ignored=tuple(sorted(set().union(*(layout.ignored for layout in self._layouts)))),
+            rows_by_file=tuple(self._rows),
+        )
+
+    def check(self, needed: Sequence[str]) -> None:
+        """Raise what is wrong, including empty tables and needed categories that stand in no row."""
+        for source, rows in zip(self._sources, self._rows, strict=True):
+            if not rows and not self.log:
+                self.log.add(source.file.name, "has a header but no rows")
+        self.log.stop_if_any()
+        for name in needed:
+            if name not in self.found.categories:
+                what = NAME_COLUMN[self._kind]
+                self.log.add(
+                    self._sources[0].file.name,
+                    f"{what} {name!r} stands in no row, but the instrument needs it; was it scored?",
+                )
+        self.log.stop_if_any()
+
+
+def layouts_of(sources: Sequence[Source], kind: Kind, categories: Sequence[str] | None) -> list[Layout]:
+    """Read the layouts of all files; unknown category columns are a problem when the categories are known."""
+    log = ProblemLog()
+    layouts = []
+    for source in sources:
+        layout = layout_of(source.columns, kind, source.file.name, log)
+        if layout is None:
+            continue
+        for name in layout.categories if categories is not None else ():
+            if name not in (categories or ()):
+                log.add(
+                    source.file.name,
+                    f"unknown {NAME_COLUMN[kind]} column {name!r}; known here: {', '.join(categories or ())}",
+                    line=1,
+                )
+        layouts.append(layout)
+    log.stop_if_any()
+    return layouts
+
+
+def raw_batches(source: Source, number: int, columns: Sequence[str], log: ProblemLog) -> Iterator[RawBatch]:
+    """Yield a source's rows with their places; rows that cannot be read go to the log."""
+    try:
+        for table, lines in source.batches(columns):
+            yield RawBatch(table=table, place=lines | (number << FILE_SHIFT))
+    except InputError as error:
+        for problem in error.problems:
+            log.add(problem.source, problem.message, line=problem.line, unit=problem.unit)
+        log.count += error.count - len(error.problems)
+
+
+def categories_in(sources: Sequence[Source], kind: Kind) -> tuple[str, ...]:
+    """Find all categories that occur, sorted: from the header (wide) or from the rows (long)."""
+    log = ProblemLog([source.file.name for source in sources], [source.unit for source in sources])
+    names: set[str] = set()
+    for number, (source, layout) in enumerate(zip(sources, layouts_of(sources, kind, None), strict=True)):
+        names |= set(layout.categories)
+        if layout.long:
+            column = NAME_COLUMN[kind]
+            for raw in raw_batches(source, number, [column], log):
+                values = text_codes(raw.column(column), column, raw.place, log).values
+                names |= {category_name(text) for text in values if text}
+    log.stop_if_any()
+    if len(names) > MAX_CATEGORIES:
+        raise InputError.of(
+            sources[0].file.name,
+            f"{len(names)} different names in column {NAME_COLUMN[kind]!r}; at most {MAX_CATEGORIES} are possible",
+        )
+    return tuple(sorted(names))
+
+
+def load_golden(
+    files: Sequence[InputFile], *, categories: Sequence[str] | None, slices: Sequence[str]
+) -> tuple[GoldenSet, GoldenReader, list[FileReference]]:
+    """Read a golden set."""
+    sources = open_all(files)
+    log = ProblemLog([source.file.name for source in sources], [source.unit for source in sources])
+    reader = GoldenReader(log, categories)
+    rows = []
+    for number, source in enumerate(sources):
+        before = reader.n_rows
+        raws = raw_batches(source, number, source.columns, log)
+        first = next(raws, None)
+        layout = golden_layout(
+            source.columns, first, source.file.name, log, categories=categories, slices=slices
+        )
+        if layout is not None and first is not None:
+            reader.add(first, layout)
+            for raw in raws:
+                reader.add(raw, layout)
+        rows.append(reader.n_rows - before)
+    golden = reader.finish()
+    return golden, reader, references("golden", files, rows)
+
+
+def load_golden_scores(
+    files: Sequence[InputFile], golden: GoldenSet, *, last_turn_only: bool
+) -> tuple[GoldenScores, Found, list[FileReference]]:
+    """Read the judge's scores on a golden set and collapse them over turns."""
+    scan = ScoreScan(open_all(files), "scores", golden.categories)
+    parts = list(scan.batches())
+    both_classes = ((golden.labels == 1).any(axis=0) & (golden.labels == 0).any(axis=0)).tolist()
+    needed = [name for name, both in zip(golden.categories, both_classes, strict=True) if both]
+    scan.check(needed)
+    scores = golden_scores(regrouped(parts, scan.log), golden.categories, last_turn_only=last_turn_only, log=scan.log)
+    return scores, scan.found, references("scores", files, scan.found.rows_by_file)
+
+
+def golden_scores(
+    block: ScoreBatch, categories: Sequence[str], *, last_turn_only: bool, log: ProblemLog
+) -> GoldenScores:
+    """Collapse golden scores over turns; several attempts of a trace are a problem."""
+    units, maxima = unit_maxima(block, len(categories), last_turn_only=last_turn_only, log=log)
+    repeated = np.flatnonzero(units.trace[1:] == units.trace[:-1])
+    if len(repeated):
+        traces = np.unique(units.trace[repeated])
+        name = block.trace_ids[int(traces[0])]
+        log.at(int(block.place[block.starts[traces[0]]]), (
+            f"{len(traces)} golden trace(s) have several attempts (first: {name!r}); a label belongs to one "
+            "conversation: keep one attempt a trace, or give each attempt a trace_id and a label of its own"
+        ))  # fmt: skip
+    log.stop_if_any()
+    missing = (units.missing[:, None] >> np.arange(len(categories))) & 1 == 1
+    return GoldenScores(
+        trace_ids=tuple(block.trace_ids),
+        n_turns=units.n_turns,
+        maxima=maxima,
+        missing=missing | ~np.isfinite(maxima),
+        clusters=None if block.clusters is None else tuple(block.clusters),
+        n_rows=block.n_rows,
+    )
+
+
+class DecisionsFile:
+    """Writes units to a Parquet file, block by block."""
+
+    SCHEMA = pa.schema([
+        ("trace_id", pa.string()), ("attempt", pa.int64()), ("cluster", pa.string()),
+        ("n_turns", pa.int64()), ("flag_mask", pa.int64()), ("missing_mask", pa.int64()),
+    ])  # fmt: skip
+    ROWS_A_GROUP = 65_536
+
+    def __init__(self, path: Path) -> None:
+        self._writer = pq.ParquetWriter(path, self.SCHEMA, compression="zstd")
+        self._held: list[Any] = []
+        self._n_held = 0
+        self.rows = 0
+
+    def add(self, columns: dict[str, Any]) -> None:
+        """Add units."""
+        batch = pa.RecordBatch.from_pydict(columns, schema=self.SCHEMA)
+        self._held.append(batch)
+        self._n_held += len(batch)
+        self.rows += len(batch)
+        if self._n_held >= self.ROWS_A_GROUP:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._held:
+            self._writer.write_table(pa.Table.from_batches(self._held))
+        self._held, self._n_held = [], 0
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._flush()
+        self._writer.close()
+
+
+def count_units(
+    scan: ScoreScan,
+    thresholds: Sequence[float],
+    *,
+    n_composite: int,
+    turn_bins: Sequence[int],
+    attempts: str,
+    last_turn_only: bool,
+    decisions: Path | None,
+) -> tuple[UnitCounts, int]:
+    """Collapse and count all units in one pass; scattered traces take a second pass over spilled buckets.
+
+    Parameters
+    ----------
+    scan : ScoreScan
+    thresholds : sequence of float
+        One a category of the scan; +inf for those that only need to be known.
+    n_composite : int
+        The first so many categories make the composite.
+    turn_bins, attempts, last_turn_only
+        From the instrument.
+    decisions : Path, optional
+        Where the decisions file goes.
+
+    Returns
+    -------
+    counts : UnitCounts
+    n_decisions : int
+        Rows in the decisions file.
+    """
+    def count(blocks: Iterator[ScoreBatch]) -> tuple[UnitCounts, int]:
+        tally = Tally(n_composite, turn_bins)
+        file = None if decisions is None else DecisionsFile(decisions)
+        try:
+            for block in blocks:
+                units = unit_masks(
+                    block, thresholds, needed=(1 << n_composite) - 1, last_turn_only=last_turn_only, log=scan.log
+                )
+                units = chosen_attempts(units, attempts)
+                tally.add(block, units)
+                if file is not None:
+                    file.add(decisions_of(block, units))
+        finally:
+            if file is not None:
+                file.close()
+        return tally.finish(), 0 if file is None else file.rows
+
+    try:
+        return count(whole_traces(scan.batches(), scan.log))
+    except ScatteredTracesError:
+        n_rows = scan.found.n_rows
+        scan.restart()
+        with tempfile.TemporaryDirectory(prefix="assay-") as folder:
+            return count(scattered_blocks(scan.batches(), Path(folder), n_rows, scan.log))
+
+
+def golden_texts(reader: GoldenReader) -> pd.DataFrame:
+    """Return the golden set's texts: (trace, turn, text)."""
+    return reader.texts()
