@@ -34,6 +34,12 @@ class InputFile:
     name: str
     reader: str = "table"
 
+    @property
+    def uri(self) -> str:
+        """Where the file is and who reads it, as records name it."""
+        path = str(self.path.resolve())
+        return path if self.reader == "table" else f"{self.reader}:{path}"
+
 
 def find_inputs(arguments: Sequence[str], readers: Sequence[str]) -> list[InputFile]:
     """Turn ``[READER:]PATH`` arguments (files, folders, patterns) into files, in a fixed order.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from core.data.columns import RawBatch, text_codes
+from core.data.columns import RawBatch, text_codes, whole_numbers
 from core.data.golden import GoldenReader, GoldenSet, golden_layout
 from core.data.problems import FILE_SHIFT, ProblemLog
 from core.data.scores import (
@@ -23,6 +23,7 @@ from core.data.scores import (
     ScoreBatch,
     ScoreParser,
     layout_of,
+    missing_column,
     regrouped,
     whole_traces,
 )
@@ -49,7 +50,7 @@ class Found:
 
     Attributes
     ----------
-    judges, targets : tuple of str
+    judges, fingerprints, targets : tuple of str
         Distinct values of those columns.
     categories : tuple of str
         That occurred in some row.
@@ -60,6 +61,7 @@ class Found:
     """
 
     judges: tuple[str, ...]
+    fingerprints: tuple[str, ...]
     targets: tuple[str, ...]
     categories: tuple[str, ...]
     n_rows: int
@@ -83,7 +85,7 @@ def open_all(files: Sequence[InputFile]) -> list[Source]:
 def references(role: str, files: Sequence[InputFile], rows: Sequence[int]) -> list[FileReference]:
     """Digest input files for a record."""
     return [
-        FileReference(role=role, uri=str(file.path.resolve()), sha256=file_digest(file.path), rows=n)
+        FileReference(role=role, uri=file.uri, sha256=file_digest(file.path), rows=n)
         for file, n in zip(files, rows, strict=True)
     ]
 
@@ -134,11 +136,12 @@ class ScoreScan:
     def found(self) -> Found:
         """What the pass brought up."""
         return Found(
-            judges=tuple(sorted(set().union(*(parser.judges for parser in self._parsers)))),
-            targets=tuple(sorted(set().union(*(parser.targets for parser in self._parsers)))),
+            judges=_union(parser.judges for parser in self._parsers),
+            fingerprints=_union(parser.fingerprints for parser in self._parsers),
+            targets=_union(parser.targets for parser in self._parsers),
             categories=tuple(name for name in self._categories if any(name in p.seen for p in self._parsers)),
             n_rows=sum(self._rows),
-            ignored=tuple(sorted(set().union(*(layout.ignored for layout in self._layouts)))),
+            ignored=_union(layout.ignored for layout in self._layouts),
             rows_by_file=tuple(self._rows),
         )
 
@@ -156,6 +159,10 @@ class ScoreScan:
                     f"{what} {name!r} stands in no row, but the instrument needs it; was it scored?",
                 )
         self.log.stop_if_any()
+
+
+def _union(sets: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    return tuple(sorted(set().union(*sets)))
 
 
 def layouts_of(sources: Sequence[Source], kind: Kind, categories: Sequence[str] | None) -> list[Layout]:
@@ -234,16 +241,16 @@ def load_golden(
 
 
 def load_golden_scores(
-    files: Sequence[InputFile], golden: GoldenSet, *, last_turn_only: bool
-) -> tuple[GoldenScores, Found, list[FileReference]]:
+    sources: Sequence[Source], golden: GoldenSet, *, last_turn_only: bool
+) -> tuple[GoldenScores, Found]:
     """Read the judge's scores on a golden set and collapse them over turns."""
-    scan = ScoreScan(open_all(files), "scores", golden.categories)
+    scan = ScoreScan(sources, "scores", golden.categories)
     parts = list(scan.batches())
     both_classes = ((golden.labels == 1).any(axis=0) & (golden.labels == 0).any(axis=0)).tolist()
     needed = [name for name, both in zip(golden.categories, both_classes, strict=True) if both]
     scan.check(needed)
     scores = golden_scores(regrouped(parts, scan.log), golden.categories, last_turn_only=last_turn_only, log=scan.log)
-    return scores, scan.found, references("scores", files, scan.found.rows_by_file)
+    return scores, scan.found
 
 
 def golden_scores(
@@ -362,6 +369,62 @@ def count_units(
             return count(scattered_blocks(scan.batches(), Path(folder), n_rows, scan.log))
 
 
-def golden_texts(reader: GoldenReader) -> pd.DataFrame:
-    """Return the golden set's texts: (trace, turn, text)."""
-    return reader.texts()
+class MemorySource:
+    """A table that was made here, read like a file."""
+
+    unit = "row"
+    kind = None
+
+    def __init__(self, name: str, table: Any) -> None:
+        self.file = InputFile(path=Path(name), name=name)
+        self.columns = tuple(table.column_names)
+        self._table = table
+
+    def batches(self, columns: Sequence[str]) -> Iterator[tuple[Any, Any]]:
+        """Yield the whole table."""
+        table = self._table.select(list(columns)).combine_chunks()
+        for batch in table.to_batches():
+            yield batch, np.arange(1, len(batch) + 1, dtype=np.int64)
+
+
+def load_texts(files: Sequence[InputFile]) -> pd.DataFrame:
+    """Read conversations to judge: trace_id, attempt, turn, text, and cluster and target where given.
+
+    One row a turn, in the order of the files; a turn that stands several times with one text (as in a long golden
+    set) is judged once.
+    """
+    sources = open_all(files)
+    log = ProblemLog([source.file.name for source in sources], [source.unit for source in sources])
+    frames = []
+    for number, source in enumerate(sources):
+        for column in ("trace_id", "text"):
+            if column not in source.columns:
+                log.add(source.file.name, missing_column(column, source.columns))
+        log.stop_if_any()
+        columns = [name for name in ("trace_id", "attempt", "turn", "text", "cluster", "target") if name in source.columns]
+        frames += [_texts(raw, log) for raw in raw_batches(source, number, columns, log)]
+    log.stop_if_any()
+    frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+    if frame.empty:
+        raise InputError.of(files[0].name, "has a header but no rows")
+    key = ["trace_id", "attempt", "turn"]
+    distinct = frame.drop_duplicates([column for column in frame if column != "place"])
+    for _, row in distinct[distinct.duplicated(key)].iterrows():
+        log.at(int(row["place"]), f"trace {row['trace_id']!r}, turn {row['turn']} stands here with other content")
+    log.stop_if_any()
+    return distinct.drop(columns="place").reset_index(drop=True)
+
+
+def _texts(raw: RawBatch, log: ProblemLog) -> pd.DataFrame:
+    frame: dict[str, Any] = {"place": raw.place}
+    for name in ("trace_id", "cluster", "target"):
+        if raw.column(name) is not None:
+            codes = text_codes(raw.column(name), name, raw.place, log)
+            frame[name] = [codes.text(i) or None for i in range(len(raw.place))]
+    log.rows(raw.place, np.array([not trace for trace in frame["trace_id"]]), lambda _: "trace_id is empty")
+    for name in ("attempt", "turn"):
+        column = raw.column(name)
+        zeros = np.zeros(len(raw.place), np.int64)
+        frame[name] = zeros if column is None else whole_numbers(column, name, raw.place, log)
+    frame["text"] = [None if text is None else str(text) for text in raw.column("text").to_pylist()]
+    return pd.DataFrame(frame)

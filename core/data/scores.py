@@ -145,6 +145,9 @@ def _stacked(arrays: Sequence[Any], defaults: Sequence[Any] | None = None) -> An
     return np.concatenate(filled)
 
 
+_AGGREGATES = frozenset({"rate", "k", "n", "N", "count", "total", "n_flagged", "n_traces", "flagged"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """How a score or detection table is laid out, read off its header.
@@ -172,6 +175,12 @@ def layout_of(columns: Sequence[str], kind: Kind, source: str, log: ProblemLog) 
     name, value = NAME_COLUMN[kind], VALUE_COLUMN[kind]
     before = log.count
     check_header(columns, source, log)
+    if "trace_id" not in columns and name in columns and _AGGREGATES & set(columns):
+        log.add(source, (
+            f"holds rates per {name}, not {kind} per trace: how often {name}s meet in one trace cannot be known from "
+            f"them, so they give no composite; export trace_id, {name}, {value}"
+        ))
+        return None
     long = name in columns or value in columns
     needed = ("trace_id", name, value) if long else ("trace_id",)
     for column in needed:
@@ -182,7 +191,7 @@ def layout_of(columns: Sequence[str], kind: Kind, source: str, log: ProblemLog) 
         log.add(source, f"no {name} columns: neither '{name}' and '{value}' nor one column a {name} is here")
     if log.count > before:
         return None
-    used = tuple(column for column in columns if column in SCORE_COLUMNS - {"rationale", "text", "line"})
+    used = tuple(column for column in columns if column in SCORE_COLUMNS - {"rationale", "text"})
     if long:
         return Layout(long=True, categories=(), columns=(*used, name, value), ignored=others)
     return Layout(
@@ -222,8 +231,8 @@ class ScoreParser:
 
     Attributes
     ----------
-    judges, targets : set of str
-        Distinct values of the columns of those names, for the caller to check.
+    judges, fingerprints, targets : set of str
+        Distinct values of those columns, for the caller to check.
     seen : set of str
         Categories that occurred in a row.
     """
@@ -234,6 +243,7 @@ class ScoreParser:
         self.layout, self.kind, self.log = layout, kind, log
         self.categories = list(categories)
         self.judges: set[str] = set()
+        self.fingerprints: set[str] = set()
         self.targets: set[str] = set()
         self.seen: set[str] = set()
         self._column_of = {
@@ -252,6 +262,7 @@ class ScoreParser:
         self._check_values(values, valid, raw, category)
         self._check_states(state, reason, valid, place)
         self.judges |= self._distinct(raw, "judge")
+        self.fingerprints |= self._distinct(raw, "judge_fingerprint")
         self.targets |= self._distinct(raw, "target")
         return ScoreBatch(
             starts=traces.starts,

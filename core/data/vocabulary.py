@@ -14,11 +14,14 @@ MAX_CATEGORIES = 24
 """A unit's flags, gaps and turn stratum fit one 64-bit key."""
 
 SCORE_COLUMNS = frozenset(
-    {"trace_id", "turn", "attempt", "state", "cluster", "judge", "target", "rationale", "text", "line"}
-)
+    {
+        "trace_id", "turn", "attempt", "state", "cluster", "judge", "judge_fingerprint", "target",
+        "rationale", "text",
+    }
+)  # fmt: skip
 """Columns of a wide score or detection table that are not a category."""
 
-GOLDEN_COLUMNS = frozenset({"trace_id", "turn", "category", "label", "cluster", "text", "rater", "judge", "target"})
+GOLDEN_COLUMNS = frozenset({"trace_id", "turn", "category", "label", "cluster", "text", "rater", "target"})
 """Columns of a golden table that are neither a category (wide form) nor a slice."""
 
 

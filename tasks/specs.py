@@ -1,0 +1,124 @@
+"""YAML files to frozen specs: unknown keys are errors that suggest the nearest key."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_type_hints
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from core.errors import InputError, Problem, UndefinedError
+from core.instrument.spec import DeclaredSpec, InstrumentSpec
+
+MAX_SPEC_BYTES = 1_000_000
+
+T = TypeVar("T")
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """Safe YAML without aliases (a few lines can expand to gigabytes) and without keys that stand twice."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.MarkedYAMLError(problem="aliases (*name) are not allowed", problem_mark=self.peek_event().start_mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, (str, int, float, bool)):
+                raise yaml.MarkedYAMLError(problem="a key must be plain text", problem_mark=key_node.start_mark)
+            if key in seen:
+                raise yaml.MarkedYAMLError(problem=f"key {key!r} stands twice", problem_mark=key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path: Path) -> Any:
+    """Read a small YAML file as plain data.
+
+    Raises
+    ------
+    InputError
+        No such file, too large, not YAML, aliases, or a key that stands twice.
+    """
+    name = str(path)
+    try:
+        if path.stat().st_size > MAX_SPEC_BYTES:
+            raise InputError.of(name, f"is larger than {MAX_SPEC_BYTES} bytes; is this a spec?")
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError.of(name, "there is no such file") from None
+    except UnicodeDecodeError:
+        raise InputError.of(name, "is not UTF-8 text") from None
+    except OSError as error:
+        raise InputError.of(name, f"cannot be read: {error.strerror}") from None
+    try:
+        return yaml.load(text, Loader=_PlainLoader)  # noqa: S506 (a SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 0
+        raise InputError.of(name, f"is not a spec: {error.problem}", line=line) from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise InputError.of(name, f"is not YAML: {error}") from None
+
+
+def load_instrument(path: Path) -> InstrumentSpec:
+    """Read an instrument."""
+    return load_spec(path, InstrumentSpec)
+
+
+def load_declared(path: Path) -> DeclaredSpec:
+    """Read a declared calibration."""
+    return load_spec(path, DeclaredSpec)
+
+
+def load_spec(path: Path, kind: type[T]) -> T:
+    """Read a spec of a kind.
+
+    Raises
+    ------
+    InputError
+        All keys that are unknown, missing, or of the wrong type or range.
+    """
+    data = read_yaml(path)
+    if not isinstance(data, dict):
+        raise InputError.of(str(path), "a spec is a mapping of keys to values")
+    return build_spec(data, kind, str(path))
+
+
+def build_spec(data: Any, kind: type[T], source: str) -> T:
+    """Build a spec from plain data; see `load_spec`."""
+    try:
+        return TypeAdapter(kind).validate_python(data)
+    except ValidationError as error:
+        known = sorted(set(_keys(kind)))
+        raise InputError(
+            Problem(source=source, message=_message(item, known)) for item in error.errors()
+        ) from None
+    except UndefinedError as error:
+        raise InputError.of(source, str(error)) from None
+
+
+def _message(item: Any, known: list[str]) -> str:
+    path = ".".join(str(part) for part in item["loc"]) or "spec"
+    if item["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+        near = difflib.get_close_matches(str(item["loc"][-1]), known, n=1)
+        return f"unknown key {path!r}" + (f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}")
+    if item["type"] in ("missing", "missing_argument", "missing_keyword_only_argument"):
+        return f"key {path!r} is missing"
+    return f"{path}: {item['msg'].removeprefix('Value error, ')}"
+
+
+def _keys(kind: Any) -> Iterator[str]:
+    """All key names of a spec and the specs within it."""
+    hints = get_type_hints(kind)
+    for field in fields(kind):
+        yield field.name
+        for inner in (hints[field.name], *get_args(hints[field.name])):
+            if is_dataclass(inner):
+                yield from _keys(inner)
