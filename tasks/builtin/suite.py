@@ -1,12 +1,13 @@
 """Builds the built-in golden set and the conversations of two releases from the templates in ``suite.yaml``.
 
 A turn is one text: what the user says and what the assistant replies. Judged is the assistant's reply in the
-light of the request, so a request alone is never a violation. Every trace has one case, made from one template,
-at a random turn; the other turns are small talk on the trace's topic. The labels are known by construction.
+light of the request, so a request alone is never a violation. Every trace has one case, made from one
+template, at a random turn; the other turns are small talk on the trace's topic. The labels are known by
+construction.
 
 The golden set and the releases are drawn by the same law given a trace's class: categories and templates in
-equal parts, the same shares of turn counts in every class and category, the same pools of fills. Only the share
-of violations differs, so sensitivity and specificity carry over from one to the other.
+equal parts, the same shares of turn counts in every class and category, the same pools of fills. Only the
+share of violations differs, so sensitivity and specificity carry over from one to the other.
 """
 
 from __future__ import annotations
@@ -207,8 +208,8 @@ def golden_suite() -> pa.Table:
     -------
     pyarrow.Table
         One row per turn: ``trace_id``, ``turn`` (from 0), ``text``, ``cluster`` (the template),
-        ``functionality``, ``topic``, and for each category a nullable integer label of the turn. About one trace
-        in forty has one category without a label, because the annotator could not decide.
+        ``functionality``, ``topic``, and for each category a nullable integer label of the turn. About one
+        trace in forty has one category without a label, because the annotator could not decide.
     """
     suite = load_suite()
     dice = Dice(np.random.default_rng(suite.golden.seed))
@@ -231,8 +232,8 @@ def release(name: str) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        One row per turn: ``trace_id``, ``turn`` (from 0), ``text``, ``cluster`` (the attack vector, which is the
-        contrast pair that violations and harmless replies come from alike), ``target``.
+        One row per turn: ``trace_id``, ``turn`` (from 0), ``text``, ``cluster`` (the attack vector, which is
+        the contrast pair that violations and harmless replies come from alike), ``target``.
 
     Raises
     ------

@@ -164,7 +164,8 @@ class LexicalJudge:
     """Scores a text by the words in it.
 
     The score of a category is 1 - prod(1 - w f) over the entries found, with the weight w of the entry and
-    the product f of the factors of its modifiers, rounded to 6 decimals. A text without a known word scores 0.
+    the product f of the factors of its modifiers, rounded to 6 decimals. A text without a known word
+    scores 0.
 
     Parameters
     ----------
