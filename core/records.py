@@ -12,7 +12,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -22,6 +22,9 @@ from core.errors import RecordError
 
 SIGNIFICANT_DIGITS = 12
 MANIFEST_FROM = 100  # more inputs than this are hashed as one manifest
+TOLERANCE = 1e-9
+"""Relative difference that another processor or library version may make in a re-derived figure."""
+
 SCHEMA_VERSIONS = {
     "assay.calibration": 1,
     "assay.measurement": 1,
@@ -94,7 +97,9 @@ def _rounded(value: float) -> float:
 
 def canonical(value: Any) -> str:
     """Write JSON data in the one form that is hashed: sorted keys, no spaces, UTF-8, 12 significant digits."""
-    return json.dumps(plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return json.dumps(
+        plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
 
 
 def digest(value: Any) -> str:
@@ -173,7 +178,9 @@ def parse(text: str, *, source: str = "record", check_id: bool = True) -> Docume
     wanted = {"id": str, "spec": dict, "seed": int, "inputs": list, "result": dict}
     wrong = [key for key, kind in wanted.items() if not isinstance(document.get(key), kind)]
     if wrong or not all(isinstance(item, dict) and "sha256" in item for item in document["inputs"]):
-        raise RecordError(f"{source}: not a whole record; missing or of the wrong kind: {wrong or ['inputs']}")
+        raise RecordError(
+            f"{source}: not a whole record; missing or of the wrong kind: {wrong or ['inputs']}"
+        )
     if check_id and record_id(document) != document["id"]:
         raise RecordError(
             f"{source}: its id does not fit its content; the file was changed after it was written"
@@ -249,3 +256,24 @@ def _scalar(hint: Any, value: Any, where: str) -> Any:
     if isinstance(value, bool) is not (hint is bool) or not isinstance(value, hint):
         raise RecordError(f"{where}: {value!r} is not of type {hint.__name__}")
     return value
+
+
+def differences_of(recorded: Any, derived: Any, where: str) -> Iterator[str]:
+    """Name the figures in which a re-derived document differs from a recorded one, beyond rounding."""
+    if isinstance(recorded, dict) and isinstance(derived, dict):
+        for key in sorted({*recorded, *derived}):
+            if key not in recorded or key not in derived:
+                yield f"{where}.{key} is only in the {'record' if key in recorded else 're-derived one'}"
+            else:
+                yield from differences_of(recorded[key], derived[key], f"{where}.{key}")
+    elif isinstance(recorded, list) and isinstance(derived, list) and len(recorded) == len(derived):
+        for i, (a, b) in enumerate(zip(recorded, derived, strict=True)):
+            yield from differences_of(a, b, f"{where}[{i}]")
+    elif not _equal(recorded, derived):
+        yield f"{where}: recorded {recorded!r}, re-derived {derived!r}"
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, float) and isinstance(b, (int, float)) and not isinstance(b, bool):
+        return abs(a - b) <= TOLERANCE * max(1.0, abs(a))
+    return type(a) is type(b) and bool(a == b)

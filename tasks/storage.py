@@ -131,7 +131,9 @@ def atomic(path: Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:80]}.", suffix=".part")
     except OSError as error:
-        raise InputError.of(str(path), f"cannot be written: {error.strerror}; choose another place with -o") from None
+        raise InputError.of(
+            str(path), f"cannot be written: {error.strerror}; choose another place with -o"
+        ) from None
     os.close(handle)
     temporary = Path(name)
     try:

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from core.data.columns import RawBatch, text_codes, whole_numbers
+from core.data.columns import RawBatch, numbers, text_codes, whole_numbers
 from core.data.golden import GoldenReader, GoldenSet, golden_layout
 from core.data.problems import FILE_SHIFT, ProblemLog
 from core.data.scores import (
@@ -29,7 +29,7 @@ from core.data.scores import (
 )
 from core.data.vocabulary import MAX_CATEGORIES, category_name
 from core.errors import InputError
-from core.instrument.calibration import GoldenScores
+from core.instrument.calibration import GoldenScores, GoldenTable
 from core.instrument.collapse import unit_masks, unit_maxima
 from core.instrument.tally import ScatteredTracesError, Tally, UnitCounts, chosen_attempts, decisions_of
 from core.records import FileReference
@@ -104,7 +104,11 @@ class ScoreScan:
     """
 
     def __init__(
-        self, sources: Sequence[Source], kind: Kind, categories: Sequence[str], progress: Progress = no_progress
+        self,
+        sources: Sequence[Source],
+        kind: Kind,
+        categories: Sequence[str],
+        progress: Progress = no_progress,
     ) -> None:
         self._sources, self._kind, self._categories = sources, kind, categories
         self._progress = progress
@@ -249,7 +253,9 @@ def load_golden_scores(
     both_classes = ((golden.labels == 1).any(axis=0) & (golden.labels == 0).any(axis=0)).tolist()
     needed = [name for name, both in zip(golden.categories, both_classes, strict=True) if both]
     scan.check(needed)
-    scores = golden_scores(regrouped(parts, scan.log), golden.categories, last_turn_only=last_turn_only, log=scan.log)
+    scores = golden_scores(
+        regrouped(parts, scan.log), golden.categories, last_turn_only=last_turn_only, log=scan.log
+    )
     return scores, scan.found
 
 
@@ -343,13 +349,18 @@ def count_units(
     n_decisions : int
         Rows in the decisions file.
     """
+
     def count(blocks: Iterator[ScoreBatch]) -> tuple[UnitCounts, int]:
         tally = Tally(n_composite, turn_bins)
         file = None if decisions is None else DecisionsFile(decisions)
         try:
             for block in blocks:
                 units = unit_masks(
-                    block, thresholds, needed=(1 << n_composite) - 1, last_turn_only=last_turn_only, log=scan.log
+                    block,
+                    thresholds,
+                    needed=(1 << n_composite) - 1,
+                    last_turn_only=last_turn_only,
+                    log=scan.log,
                 )
                 units = chosen_attempts(units, attempts)
                 tally.add(block, units)
@@ -401,7 +412,11 @@ def load_texts(files: Sequence[InputFile]) -> pd.DataFrame:
             if column not in source.columns:
                 log.add(source.file.name, missing_column(column, source.columns))
         log.stop_if_any()
-        columns = [name for name in ("trace_id", "attempt", "turn", "text", "cluster", "target") if name in source.columns]
+        columns = [
+            name
+            for name in ("trace_id", "attempt", "turn", "text", "cluster", "target")
+            if name in source.columns
+        ]
         frames += [_texts(raw, log) for raw in raw_batches(source, number, columns, log)]
     log.stop_if_any()
     frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
@@ -410,7 +425,9 @@ def load_texts(files: Sequence[InputFile]) -> pd.DataFrame:
     key = ["trace_id", "attempt", "turn"]
     distinct = frame.drop_duplicates([column for column in frame if column != "place"])
     for _, row in distinct[distinct.duplicated(key)].iterrows():
-        log.at(int(row["place"]), f"trace {row['trace_id']!r}, turn {row['turn']} stands here with other content")
+        log.at(
+            int(row["place"]), f"trace {row['trace_id']!r}, turn {row['turn']} stands here with other content"
+        )
     log.stop_if_any()
     return distinct.drop(columns="place").reset_index(drop=True)
 
@@ -428,3 +445,56 @@ def _texts(raw: RawBatch, log: ProblemLog) -> pd.DataFrame:
         frame[name] = zeros if column is None else whole_numbers(column, name, raw.place, log)
     frame["text"] = [None if text is None else str(text) for text in raw.column("text").to_pylist()]
     return pd.DataFrame(frame)
+
+
+def write_golden_maxima(table: GoldenTable, path: Path) -> int:
+    """Write the joined golden traces: turns, the maximum and label of each category, cluster and slices."""
+    columns: dict[str, Any] = {
+        "trace_id": pa.array(table.trace_ids, pa.string()),
+        "n_turns": table.n_turns,
+        "cluster": pa.array(
+            [name or None for name in table.cluster_names or [None] * len(table.trace_ids)], pa.string()
+        ),
+    }
+    for c, name in enumerate(table.categories):
+        columns[name] = pa.array(table.maxima[:, c], pa.float64(), mask=table.missing[:, c])
+        labels = table.labels[:, c]
+        columns[f"label.{name}"] = pa.array(np.maximum(labels, 0), pa.int8(), mask=labels < 0)
+    for name, values in table.slices.items():
+        columns[f"slice.{name}"] = pa.array(values, pa.string())
+    pq.write_table(pa.table(columns), path, compression="zstd")
+    return len(table.trace_ids)
+
+
+def load_reported(
+    files: Sequence[InputFile], attributes: Sequence[str]
+) -> tuple[dict[str, float], list[FileReference]]:
+    """Read the rates that a detector reports itself: columns ``attribute`` (or ``composite``) and ``rate``."""
+    sources = open_all(files)
+    log = ProblemLog([source.file.name for source in sources], [source.unit for source in sources])
+    rates: dict[str, float] = {}
+    rows = []
+    for number, source in enumerate(sources):
+        for column in ("attribute", "rate"):
+            if column not in source.columns:
+                log.add(source.file.name, missing_column(column, source.columns))
+        log.stop_if_any()
+        n_rows = 0
+        for raw in raw_batches(source, number, ["attribute", "rate"], log):
+            names = text_codes(raw.column("attribute"), "attribute", raw.place, log)
+            values, valid = numbers(raw.column("rate"), "rate", raw.place, log)
+            texts = [category_name(names.text(i)) for i in range(len(raw.place))]
+            wrong = (values < 0) | (values > 1) | (False if valid is None else ~valid)
+            wrong |= np.array([text not in (*attributes, "composite") for text in texts], bool)
+            log.rows(
+                raw.place,
+                wrong,
+                lambda i, t=texts, v=values: (  # type: ignore[misc]
+                    f"{t[i]!r} with rate {v[i]:g}: a rate in [0, 1] of one of {', '.join(attributes)} is expected"
+                ),
+            )
+            rates |= dict(zip(texts, values.tolist(), strict=True))
+            n_rows += len(raw.place)
+        rows.append(n_rows)
+    log.stop_if_any()
+    return rates, references("reported", files, rows)

@@ -81,9 +81,11 @@ def text_codes(array: Any, name: str, place: Ints, log: ProblemLog) -> Codes:
     if pa.types.is_integer(values.type) or pa.types.is_null(values.type):
         values = values.cast(pa.string())
     elif not is_text(values):
-        log.rows(place[:1], np.ones(min(1, len(place)), bool), lambda _: (
-            f"column '{name}' is of type {values.type}; text or integers are expected"
-        ))
+        log.rows(
+            place[:1],
+            np.ones(min(1, len(place)), bool),
+            lambda _: f"column '{name}' is of type {values.type}; text or integers are expected",
+        )
         values = pa.nulls(len(values), pa.string())
     indices = encoded.indices
     codes = (pc.fill_null(indices, -1) if indices.null_count else indices).to_numpy(zero_copy_only=False)
@@ -143,12 +145,17 @@ def numbers(array: Any, name: str, place: Ints, log: ProblemLog) -> tuple[Floats
     if is_text(array):
         array = _parsed(trimmed(array), name, place, log)
     elif not (
-        pa.types.is_integer(array.type) or pa.types.is_floating(array.type)
-        or pa.types.is_boolean(array.type) or pa.types.is_null(array.type) or pa.types.is_decimal(array.type)
+        pa.types.is_integer(array.type)
+        or pa.types.is_floating(array.type)
+        or pa.types.is_boolean(array.type)
+        or pa.types.is_null(array.type)
+        or pa.types.is_decimal(array.type)
     ):
-        log.rows(place[:1], np.ones(min(1, len(place)), bool), lambda _: (
-            f"column '{name}' is of type {array.type}; numbers are expected"
-        ))
+        log.rows(
+            place[:1],
+            np.ones(min(1, len(place)), bool),
+            lambda _: f"column '{name}' is of type {array.type}; numbers are expected",
+        )
         array = pa.nulls(len(array), pa.float64())
     valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
     if array.null_count:
@@ -156,9 +163,11 @@ def numbers(array: Any, name: str, place: Ints, log: ProblemLog) -> tuple[Floats
     values: Floats = pc.cast(array, pa.float64()).to_numpy(zero_copy_only=False)
     finite = np.isfinite(values)
     if not finite.all():
-        log.rows(place, ~finite, lambda i: (
-            f"{name} is {values[i]}; an empty cell means missing, NaN and infinity are not scores"
-        ))
+        log.rows(
+            place,
+            ~finite,
+            lambda i: f"{name} is {values[i]}; an empty cell means missing, NaN and infinity are not scores",
+        )
     return values, valid
 
 

@@ -52,12 +52,14 @@ class GoldenSet:
     @property
     def sha256(self) -> str:
         """Digest of the content: the same for another order of rows, file name or file format."""
-        return digest({
-            "trace_ids": self.trace_ids,
-            "categories": self.categories,
-            "labels": self.labels,
-            "clusters": self.clusters,
-        })
+        return digest(
+            {
+                "trace_ids": self.trace_ids,
+                "categories": self.categories,
+                "labels": self.labels,
+                "clusters": self.clusters,
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +108,17 @@ def golden_layout(
         names = {category_name(column) for column in others}
         for absent in [name for name in categories or () if name not in names]:
             log.add(source, f"the instrument's category {absent!r} has no column")
-        wide = [column for column in others if column not in slices and _is_category(column, first, categories)]
+        wide = [
+            column for column in others if column not in slices and _is_category(column, first, categories)
+        ]
         if not wide:
-            log.add(source, "no labels: neither 'category' and 'label' nor one column of 0, 1 or empty a category")
+            log.add(
+                source, "no labels: neither 'category' and 'label' nor one column of 0, 1 or empty a category"
+            )
         layout = GoldenLayout(
-            long=False, categories=tuple(wide), slices=tuple(column for column in others if column not in wide)
+            long=False,
+            categories=tuple(wide),
+            slices=tuple(column for column in others if column not in wide),
         )
     return layout if log.count == before else None
 
@@ -167,9 +175,11 @@ class GoldenReader:
             else whole_numbers(turn_column, "turn", place, self._log)
         )
         for category, label in self._cells(raw, layout):
-            self._labels.append(pd.DataFrame(
-                {"trace": trace, "turn": turn, "category": category, "label": label, "place": place}
-            ))
+            self._labels.append(
+                pd.DataFrame(
+                    {"trace": trace, "turn": turn, "category": category, "label": label, "place": place}
+                )
+            )
         self._add_constants(raw, layout, trace)
         if raw.column("text") is not None:
             texts = [("" if text is None else str(text)) for text in raw.column("text").to_pylist()]
@@ -186,9 +196,13 @@ class GoldenReader:
         self._log.rows(raw.place, names.codes < 0, lambda _: "category is empty")
         lookup = np.array([*(self._code(category_name(text)) for text in names.values), -1], np.int64)
         code = lookup[names.codes]
-        self._log.rows(raw.place, (code < 0) & (names.codes >= 0), lambda i: (
-            f"unknown category {quoted(names.text(i))}; the instrument has {', '.join(self._allowed or [])}"
-        ))
+        self._log.rows(
+            raw.place,
+            (code < 0) & (names.codes >= 0),
+            lambda i: (
+                f"unknown category {quoted(names.text(i))}; the instrument has {', '.join(self._allowed or [])}"
+            ),
+        )
         self._seen |= set(np.unique(code).tolist())
         yield code, self._label(raw, "label")
 
@@ -201,9 +215,11 @@ class GoldenReader:
         values, valid = numbers(raw.column(column), column, raw.place, self._log)
         known = np.ones(len(values), bool) if valid is None else valid
         wrong = known & np.isfinite(values) & (values != 0) & (values != 1)
-        self._log.rows(raw.place, wrong, lambda i: (
-            f"{column} {values[i]:g} is not a label; 0, 1 or an empty cell is expected"
-        ))
+        self._log.rows(
+            raw.place,
+            wrong,
+            lambda i: f"{column} {values[i]:g} is not a label; 0, 1 or an empty cell is expected",
+        )
         return np.where(known & ~wrong & np.isfinite(values), values, -1).astype(np.int64)
 
     def _add_constants(self, raw: RawBatch, layout: GoldenLayout, trace: list[str]) -> None:
@@ -226,7 +242,9 @@ class GoldenReader:
                 self._log.add(source, "no rows below the header; a golden set needs labelled traces")
             self._log.stop()
         if len(self._found) > MAX_CATEGORIES:
-            self._log.add(self._log.sources[0], f"{len(self._found)} categories; at most {MAX_CATEGORIES} are possible")
+            self._log.add(
+                self._log.sources[0], f"{len(self._found)} categories; at most {MAX_CATEGORIES} are possible"
+            )
         for name, code in self._found.items():
             if code not in self._seen:
                 self._log.add(self._log.sources[0], f"the instrument's category {name!r} stands in no row")
@@ -259,10 +277,13 @@ class GoldenReader:
         names = list(self._found)
         for i in cells.index[(cells["label"] != first["label"]).to_numpy()]:
             row = cells.loc[i]
-            self._log.at(int(row["place"]), (
-                f"trace {quoted(row['trace'])} has another label for {names[int(row['category'])]} in "
-                f"{self._log.where(int(first.loc[i, 'place']))}; keep one of the two"
-            ))
+            self._log.at(
+                int(row["place"]),
+                (
+                    f"trace {quoted(row['trace'])} has another label for {names[int(row['category'])]} in "
+                    f"{self._log.where(int(first.loc[i, 'place']))}; keep one of the two"
+                ),
+            )
         return cells[~repeated], int(repeated.sum())
 
     def _constants(self) -> pd.DataFrame:
@@ -276,9 +297,12 @@ class GoldenReader:
         for i, j in np.argwhere(frame[columns].to_numpy() != expected):
             name, trace, place = columns[j][1:], frame["trace"][i], int(frame["place"][i])
             one, other = expected[i, j], frame[columns].iat[i, j]
-            self._log.at(place, cluster_conflict(trace, one, other) if name == "cluster" else (
-                f"trace {quoted(trace)} has {name} {quoted(other)} here and {quoted(one)} before"
-            ))
+            self._log.at(
+                place,
+                cluster_conflict(trace, one, other)
+                if name == "cluster"
+                else (f"trace {quoted(trace)} has {name} {quoted(other)} here and {quoted(one)} before"),
+            )
         return first
 
     def texts(self) -> pd.DataFrame:
@@ -289,9 +313,10 @@ class GoldenReader:
         frame = pd.concat(self._texts, ignore_index=True)
         distinct = frame.drop_duplicates(["trace", "turn", "text"])
         for _, row in distinct[distinct.duplicated(["trace", "turn"])].iterrows():
-            self._log.at(int(row["place"]), (
-                f"trace {quoted(row['trace'])}, turn {row['turn']} has two different texts"
-            ))
+            self._log.at(
+                int(row["place"]),
+                (f"trace {quoted(row['trace'])}, turn {row['turn']} has two different texts"),
+            )
         self._log.stop_if_any()
         return distinct.sort_values(["trace", "turn"], kind="stable")[["trace", "turn", "text"]]
 

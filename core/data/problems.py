@@ -50,7 +50,9 @@ class ProblemLog:
         number, line = place >> FILE_SHIFT, place & ((1 << FILE_SHIFT) - 1)
         self.add(self.sources[number], message, line=line, unit=self.units[number])
 
-    def rows(self, places: npt.NDArray[np.int64], bad: npt.NDArray[np.bool_], say: Callable[[int], str]) -> None:
+    def rows(
+        self, places: npt.NDArray[np.int64], bad: npt.NDArray[np.bool_], say: Callable[[int], str]
+    ) -> None:
         """Note a problem for each bad row; `say` gets the row's index in the batch."""
         indices = np.flatnonzero(bad)
         for index in indices[:_KEPT]:
@@ -59,12 +61,14 @@ class ProblemLog:
 
     def where(self, place: int) -> str:
         """Name a place for use inside a message."""
-        return str(Problem(
-            source=self.sources[place >> FILE_SHIFT],
-            line=place & ((1 << FILE_SHIFT) - 1),
-            message="",
-            unit=self.units[place >> FILE_SHIFT],
-        )).removesuffix(": ")
+        return str(
+            Problem(
+                source=self.sources[place >> FILE_SHIFT],
+                line=place & ((1 << FILE_SHIFT) - 1),
+                message="",
+                unit=self.units[place >> FILE_SHIFT],
+            )
+        ).removesuffix(": ")
 
     def __bool__(self) -> bool:
         return self.count > 0

@@ -176,10 +176,13 @@ def layout_of(columns: Sequence[str], kind: Kind, source: str, log: ProblemLog) 
     before = log.count
     check_header(columns, source, log)
     if "trace_id" not in columns and name in columns and _AGGREGATES & set(columns):
-        log.add(source, (
-            f"holds rates per {name}, not {kind} per trace: how often {name}s meet in one trace cannot be known from "
-            f"them, so they give no composite; export trace_id, {name}, {value}"
-        ))
+        log.add(
+            source,
+            (
+                f"holds rates per {name}, not {kind} per trace: how often {name}s meet in one trace cannot be known from "
+                f"them, so they give no composite; export trace_id, {name}, {value}"
+            ),
+        )
         return None
     long = name in columns or value in columns
     needed = ("trace_id", name, value) if long else ("trace_id",)
@@ -300,7 +303,9 @@ class ScoreParser:
             self.log.rows(raw.place, category < 0, lambda i: self._unknown(names.text(i)))
             category = np.maximum(category, 0)
         self.seen |= {self.categories[code] for code in np.flatnonzero(np.bincount(category))}
-        values, valid = numbers(raw.column(VALUE_COLUMN[self.kind]), VALUE_COLUMN[self.kind], raw.place, self.log)
+        values, valid = numbers(
+            raw.column(VALUE_COLUMN[self.kind]), VALUE_COLUMN[self.kind], raw.place, self.log
+        )
         return category, values, valid
 
     def _index_of(self, text: str) -> int:
@@ -362,9 +367,11 @@ class ScoreParser:
         names = text_codes(column, "state", raw.place, self.log)
         code_of = {name: code for code, name in enumerate(STATES)} | {SCORED: NO_REASON}
         unknown = np.array([*(text not in code_of for text in names.values), False])
-        self.log.rows(raw.place, unknown[names.codes], lambda i: (
-            f"unknown state {quoted(names.text(i))}; known: {SCORED}, {', '.join(STATES)}"
-        ))
+        self.log.rows(
+            raw.place,
+            unknown[names.codes],
+            lambda i: f"unknown state {quoted(names.text(i))}; known: {SCORED}, {', '.join(STATES)}",
+        )
         lookup = np.array([*(code_of.get(text, NO_REASON) for text in names.values), NO_REASON], np.uint8)
         return names, lookup[names.codes]
 
@@ -381,9 +388,13 @@ class ScoreParser:
             some, every = valid.any(axis=1), valid.all(axis=1)
         excludes = np.zeros(256, bool)
         excludes[: len(STATES)] = [state not in ANSWERED_STATES for state in STATES]
-        self.log.rows(place, excludes[reason] & every, lambda i: (
-            f"state {names.text(i)!r} says that there is no score, but there is one; empty the score or the state"
-        ))
+        self.log.rows(
+            place,
+            excludes[reason] & every,
+            lambda i: (
+                f"state {names.text(i)!r} says that there is no score, but there is one; empty the score or the state"
+            ),
+        )
         scored = np.array([text == SCORED for text in names.values] + [False])[names.codes]
         self.log.rows(place, scored & ~some, lambda _: "state 'scored' but the score is empty")
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from core.data.columns import Bools, Floats, Ints
 from core.data.golden import MAX_SLICE_VALUES, GoldenSet, composite_truth
 from core.errors import InputError, UndefinedError
-from core.inference.clusters import ClusterSums, EffectiveSample, cluster_sums, effective_sample
+from core.inference.clusters import FEW_CLUSTERS, EffectiveSample, cluster_sums, effective_sample
 from core.inference.intervals import normal_quantile
 from core.inference.prevalence import floor_status, youden_low
 from core.instrument.optimism import Optimism, bootstrap_optimism
@@ -22,9 +22,6 @@ from core.instrument.threshold import youden_threshold
 
 MIN_CLUSTERS = 5
 """Fewer clusters (traces, without clusters) of a class than this are no evidence (STATISTICS decision 5)."""
-
-FEW_CLUSTERS = 10
-"""Fewer than this many clusters of a class carry a warning."""
 
 SEVERAL = "several"
 
@@ -232,7 +229,9 @@ class GoldenTable:
     n_unmatched: int
 
 
-def join(golden: GoldenSet, scores: GoldenScores, *, allow_unmatched: bool, where: str = "golden set") -> GoldenTable:
+def join(
+    golden: GoldenSet, scores: GoldenScores, *, allow_unmatched: bool, where: str = "golden set"
+) -> GoldenTable:
     """Join labels and scores by trace id.
 
     Raises
@@ -249,7 +248,10 @@ def join(golden: GoldenSet, scores: GoldenScores, *, allow_unmatched: bool, wher
     rows = np.array([row_of[golden.trace_ids[i]] for i in both], np.int64)
     ids = tuple(golden.trace_ids[i] for i in both)
     names = _clusters(golden, scores, both, rows, where)
-    keys = [f"={name}" if name else f"-{trace}" for name, trace in zip(names or [None] * len(ids), ids, strict=True)]
+    keys = [
+        f"={name}" if name else f"-{trace}"
+        for name, trace in zip(names or [None] * len(ids), ids, strict=True)
+    ]
     _, codes = np.unique(np.array(keys, dtype=object).astype(str), return_inverse=True)
     return GoldenTable(
         trace_ids=ids,
@@ -272,7 +274,10 @@ def _check_joined(
     if allowed and both:
         return
     messages = []
-    for ids, text in ((labelled, "labelled trace(s) have no score"), (scored, "scored trace(s) have no label")):
+    for ids, text in (
+        (labelled, "labelled trace(s) have no score"),
+        (scored, "scored trace(s) have no label"),
+    ):
         if ids:
             shown = ", ".join(repr(item) for item in ids[:5]) + (", ..." if len(ids) > 5 else "")
             messages.append(f"{len(ids)} {text}: {shown}")
@@ -292,10 +297,13 @@ def _clusters(
         return ours if theirs is None else theirs
     wrong = [golden.trace_ids[i] for i, a, b in zip(both, ours, theirs, strict=True) if a and b and a != b]
     if wrong:
-        raise InputError.of(where, (
-            f"{len(wrong)} trace(s) have one cluster in the golden set and another in the scores "
-            f"(first: {wrong[0]!r}); a trace has one cluster"
-        ))
+        raise InputError.of(
+            where,
+            (
+                f"{len(wrong)} trace(s) have one cluster in the golden set and another in the scores "
+                f"(first: {wrong[0]!r}); a trace has one cluster"
+            ),
+        )
     return [a or b for a, b in zip(ours, theirs, strict=True)]
 
 
@@ -364,9 +372,12 @@ def _check_slices(table: GoldenTable, spec: InstrumentSpec) -> None:
     for column in spec.slices:
         n_values = len(set(table.slices[column]))
         if n_values > MAX_SLICE_VALUES:
-            raise InputError.of("golden set", (
-                f"slice column {column!r} has {n_values} different values; at most {MAX_SLICE_VALUES} make slices"
-            ))
+            raise InputError.of(
+                "golden set",
+                (
+                    f"slice column {column!r} has {n_values} different values; at most {MAX_SLICE_VALUES} make slices"
+                ),
+            )
 
 
 def _summary(golden: GoldenSet, table: GoldenTable, work: _Work) -> GoldenSummary:
@@ -392,7 +403,9 @@ class _Work:
         fits = [self._fit(c) for c in range(len(table.categories))]
         if not any(isinstance(fit, _Fit) for fit in fits):
             raise InputError.of("golden set", "no category can be calibrated: " + "; ".join(map(str, fits)))
-        self.spanned = [c for c, fit in enumerate(fits) if isinstance(fit, _Fit) and fit.threshold is not None]
+        self.spanned = [
+            c for c, fit in enumerate(fits) if isinstance(fit, _Fit) and fit.threshold is not None
+        ]
         self.flagged = np.zeros(table.maxima.shape, bool)
         for c in self.spanned:
             self.flagged[:, c] = table.maxima[:, c] >= fits[c].threshold  # type: ignore[union-attr]
@@ -457,7 +470,8 @@ class _Work:
         if not spanned or not (n_positive and n_negative):
             why = (
                 f"{n_positive} positive and {n_negative} negative decidable traces"
-                if spanned else "no category has a threshold that beats chance"
+                if spanned
+                else "no category has a threshold that beats chance"
             )
             return CompositeCalibrated(
                 status="not_calibrated" if spanned else "below_detection_floor",
@@ -482,7 +496,13 @@ class _Work:
         )
 
     def _figures(
-        self, truth: Ints, flagged: Bools, optimism: Optimism | None, *, threshold: float | None, spans: bool = False
+        self,
+        truth: Ints,
+        flagged: Bools,
+        optimism: Optimism | None,
+        *,
+        threshold: float | None,
+        spans: bool = False,
     ) -> dict[str, Any]:
         """All figures of a category or the composite from its truth and decisions."""
         used = truth >= 0
@@ -567,7 +587,9 @@ class _Work:
             str(value): SliceRates(
                 n_traces=int((values == value).sum()),
                 categories={
-                    self.table.categories[c]: _rates(self.labels[values == value, c], self.flagged[values == value, c])
+                    self.table.categories[c]: _rates(
+                        self.labels[values == value, c], self.flagged[values == value, c]
+                    )
                     for c in self.spanned
                 },
                 composite=_rates(self.scored_truth[values == value], self.flagged_any[values == value]),
@@ -601,7 +623,9 @@ def _enough(positive: EffectiveSample, negative: EffectiveSample) -> tuple[bool,
         unit = "clusters" if sample.clustered else "traces"
         if sample.n_clusters < MIN_CLUSTERS:
             enough = False
-            notes.append(f"insufficient data: {sample.n_clusters} {name} {unit}; at least {MIN_CLUSTERS} are needed")
+            notes.append(
+                f"insufficient data: {sample.n_clusters} {name} {unit}; at least {MIN_CLUSTERS} are needed"
+            )
         elif sample.n_clusters < FEW_CLUSTERS:
             notes.append(
                 f"only {sample.n_clusters} {name} {unit}: under {FEW_CLUSTERS} the interval may be too narrow"
@@ -659,12 +683,11 @@ def declared_calibration(spec: DeclaredSpec) -> Calibration:
 
 def _declared(rates: DeclaredRates, spec: DeclaredSpec) -> dict[str, Any]:
     youden_j = rates.sensitivity + rates.specificity - 1.0
-    positive = ClusterSums.of_independent(rates.n_positive, 0).n_clusters
-    negative = ClusterSums.of_independent(rates.n_negative, 0).n_clusters
     low = youden_low(
-        rates.sensitivity, positive, rates.specificity, negative, z=normal_quantile(spec.confidence_level)
-    )
-    enough = min(positive, negative) >= MIN_CLUSTERS
+        rates.sensitivity, rates.n_positive, rates.specificity, rates.n_negative,
+        z=normal_quantile(spec.confidence_level),
+    )  # fmt: skip
+    enough = min(rates.n_positive, rates.n_negative) >= MIN_CLUSTERS
     return {
         "status": floor_status(youden_j, low, spec.detection_floor) if enough else "insufficient_data",
         "threshold": rates.threshold,
@@ -675,10 +698,10 @@ def _declared(rates: DeclaredRates, spec: DeclaredSpec) -> dict[str, Any]:
         "youden_j": youden_j,
         "youden_j_low": low,
         "effective": EffectiveCounts(
-            n_positive=float(positive),
-            n_negative=float(negative),
-            positive_clusters=positive,
-            negative_clusters=negative,
+            n_positive=float(rates.n_positive),
+            n_negative=float(rates.n_negative),
+            positive_clusters=rates.n_positive,
+            negative_clusters=rates.n_negative,
         ),
         "apparent": Apparent(
             threshold=rates.threshold,

@@ -201,11 +201,14 @@ def _first_of_duplicates(block: ScoreBatch, trace: Ints, log: ProblemLog) -> Boo
     conflict = same & (differs if differs.ndim == 1 else differs.any(axis=1))
     for position in np.flatnonzero(conflict):
         row, other = int(order[position]), int(order[first[position]])
-        log.at(int(block.place[row]), (
-            f"trace {quoted(block.trace_ids[trace[row]])}, attempt {block.attempt[row]}, "
-            f"turn {block.turn[row]} has other values in {log.where(int(block.place[other]))}; "
-            "keep one of the two rows, or number the attempts"
-        ))
+        log.at(
+            int(block.place[row]),
+            (
+                f"trace {quoted(block.trace_ids[trace[row]])}, attempt {block.attempt[row]}, "
+                f"turn {block.turn[row]} has other values in {log.where(int(block.place[other]))}; "
+                "keep one of the two rows, or number the attempts"
+            ),
+        )
     keep = np.ones(block.n_rows, bool)
     keep[order[same]] = False
     return keep

@@ -10,7 +10,7 @@ import numpy as np
 
 from core.data.vocabulary import SCORED
 from core.errors import UndefinedError
-from core.inference.clusters import ClusterSums, effective_sample
+from core.inference.clusters import FEW_CLUSTERS, ClusterSums, effective_sample
 from core.inference.intervals import modified_wilson, normal_quantile, wilson_interval
 from core.inference.prevalence import (
     Counts,
@@ -25,14 +25,13 @@ from core.inference.prevalence import (
     youden_low,
 )
 from core.instrument.calibration import (
-    FEW_CLUSTERS,
     MIN_CLUSTERS,
     Apparent,
     Calibrated,
     Calibration,
     EffectiveCounts,
 )
-from core.instrument.spec import JudgeIdentity
+from core.instrument.spec import JudgeIdentity, MeasurementSpec
 from core.instrument.strata import OUTSIDE_ALLOWED, bin_labels, production_weights, weighted_rate
 from core.instrument.tally import UnitCounts
 
@@ -285,18 +284,6 @@ class DetectionMeasurement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasureOptions:
-    """What a measurement was asked for, beyond its calibration."""
-
-    confidence_level: float
-    interval: str
-    detection_floor: float
-    attempts: str
-    error_budget: float
-    seed: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Sample:
     """One quantity's counts in production."""
 
@@ -333,13 +320,12 @@ def _sample(counts: UnitCounts, position: int | None) -> _Sample:
 def measure(
     counts: UnitCounts,
     calibration: Calibration,
-    options: MeasureOptions,
+    spec: MeasurementSpec,
     *,
     calibration_id: str,
     judge: JudgeIdentity,
     judge_source: str,
     judge_accepted: bool = False,
-    target: str | None = None,
 ) -> Measurement:
     """Measure production with a calibrated instrument.
 
@@ -348,7 +334,7 @@ def measure(
     counts : UnitCounts
         Bit c is the c-th of ``calibration.composite.categories``.
     calibration : Calibration
-    options : MeasureOptions
+    spec : MeasurementSpec
     calibration_id : str
         Id of the calibration's record.
     judge : JudgeIdentity
@@ -357,8 +343,6 @@ def measure(
         ``scores`` or ``assumed``.
     judge_accepted : bool
         The judge is not the calibration's, and the user takes it all the same.
-    target : str, optional
-        The system under test, ``name@version``.
 
     Returns
     -------
@@ -366,23 +350,27 @@ def measure(
     """
     names = calibration.composite.categories
     measured = {
-        name: _measured(_sample(counts, i), calibration.categories[name], calibration, options, counts, stream=i + 1)
+        name: _measured(
+            _sample(counts, i), calibration.categories[name], calibration, spec, counts, stream=i + 1
+        )
         for i, name in enumerate(names)
     }
-    composite = _measured(_sample(counts, None), calibration.composite, calibration, options, counts, stream=0)
+    composite = _measured(_sample(counts, None), calibration.composite, calibration, spec, counts, stream=0)
     share = _unscored_share(counts)
     notes = list(calibration.notes)
     if calibration.composite.left_out:
         notes.append(f"not measured, without a threshold: {', '.join(calibration.composite.left_out)}")
     if judge_accepted:
-        notes.append(f"measured with {judge}, calibrated with {calibration.judge}: accepted by the user, not shown to hold")
+        notes.append(
+            f"measured with {judge}, calibrated with {calibration.judge}: accepted by the user, not shown to hold"
+        )
     return Measurement(
         instrument=calibration.instrument,
-        target=target,
+        target=spec.target,
         judge=judge,
         judge_source=judge_source,
         judge_accepted=judge_accepted,
-        attempts=options.attempts,
+        attempts=spec.attempts,
         n_traces=counts.n_traces,
         n_units=counts.accounting["attempted"],
         n_turns=counts.n_turns,
@@ -391,7 +379,7 @@ def measure(
         clustered=counts.clustered,
         accounting=counts.accounting,
         unscored_share=share,
-        error_budget_exceeded=share > options.error_budget,
+        error_budget_exceeded=share > spec.error_budget,
         calibration=CalibrationLink(id=calibration_id, source=calibration.calibration_source),
         composite_categories=names,
         composite=composite,
@@ -402,13 +390,11 @@ def measure(
 
 def measure_detections(
     counts: UnitCounts,
-    options: MeasureOptions,
+    spec: MeasurementSpec,
     *,
-    instrument: str,
     attributes: Sequence[str],
     judge: JudgeIdentity,
     judge_source: str,
-    target: str | None = None,
     reported: Mapping[str, float] | None = None,
 ) -> DetectionMeasurement:
     """Measure a detector's decisions: the union over turns and attributes, taken on the trace.
@@ -420,10 +406,9 @@ def measure_detections(
     ----------
     counts : UnitCounts
         Bit c is the c-th attribute.
-    options : MeasureOptions
-    instrument : str
+    spec : MeasurementSpec
     attributes : sequence of str
-    judge, judge_source, target
+    judge, judge_source
         As in `measure`.
     reported : mapping of str to float, optional
         Rates that the detector itself reported; compared with its raw detections, never used.
@@ -448,11 +433,11 @@ def measure_detections(
         if not row.agrees
     ]
     return DetectionMeasurement(
-        instrument=instrument,
-        target=target,
+        instrument=spec.instrument,
+        target=spec.target,
         judge=judge,
         judge_source=judge_source,
-        attempts=options.attempts,
+        attempts=spec.attempts,
         n_traces=counts.n_traces,
         n_units=counts.accounting["attempted"],
         n_turns=counts.n_turns,
@@ -461,12 +446,18 @@ def measure_detections(
         clustered=counts.clustered,
         accounting=counts.accounting,
         unscored_share=share,
-        error_budget_exceeded=share > options.error_budget,
+        error_budget_exceeded=share > spec.error_budget,
         calibration=CalibrationLink(id="", source="none"),
         composite_categories=tuple(attributes),
-        composite=_observed(composite, counts, options, Prevalence(
-            status="not_calibrated", notes=("a detector without a golden set: nothing is known about its errors",)
-        )),
+        composite=_observed(
+            composite,
+            counts,
+            spec,
+            Prevalence(
+                status="not_calibrated",
+                notes=("a detector without a golden set: nothing is known about its errors",),
+            ),
+        ),
         attributes=rates,
         reported=compared,
         notes=tuple(notes),
@@ -502,23 +493,21 @@ def _measured(
     sample: _Sample,
     judged: Calibrated,
     calibration: Calibration,
-    options: MeasureOptions,
+    spec: MeasurementSpec,
     counts: UnitCounts,
     *,
     stream: int,
 ) -> Measured:
-    prevalence = _prevalence(sample, judged, calibration, options, counts.clustered, stream)
-    return _observed(sample, counts, options, prevalence)
+    prevalence = _prevalence(sample, judged, calibration, spec, counts.clustered, stream)
+    return _observed(sample, counts, spec, prevalence)
 
 
-def _observed(
-    sample: _Sample, counts: UnitCounts, options: MeasureOptions, prevalence: Prevalence
-) -> Measured:
+def _observed(sample: _Sample, counts: UnitCounts, spec: MeasurementSpec, prevalence: Prevalence) -> Measured:
     return Measured(
         n_units=sample.n_units,
         n_flagged=sample.n_flagged,
         observed_rate=sample.n_flagged / sample.n_units if sample.n_units else None,
-        observed_interval=_observed_interval(sample, counts.clustered, options.confidence_level),
+        observed_interval=_observed_interval(sample, counts.clustered, spec.confidence_level),
         worst_case=Limits(
             low=sample.n_any_flag / sample.n_attempted if sample.n_attempted else 0.0,
             high=sample.n_flag_or_undecided / sample.n_attempted if sample.n_attempted else 1.0,
@@ -539,7 +528,9 @@ def _observed_interval(sample: _Sample, clustered: bool, confidence_level: float
     independent = Limits(low=plain.low, high=plain.high)
     effective = effective_sample(sample.clusters, clustered=True, confidence_level=confidence_level)
     if effective.n_effective <= 1.0:
-        return ObservedInterval(status="undefined", n_effective=effective.n_effective, independent=independent)
+        return ObservedInterval(
+            status="undefined", n_effective=effective.n_effective, independent=independent
+        )
     rate = sample.n_flagged / sample.n_units
     low, high = modified_wilson(rate, effective.n_effective, z=normal_quantile(confidence_level))
     return ObservedInterval(
@@ -552,7 +543,7 @@ def _prevalence(
     sample: _Sample,
     judged: Calibrated,
     calibration: Calibration,
-    options: MeasureOptions,
+    spec: MeasurementSpec,
     clustered: bool,
     stream: int,
 ) -> Prevalence:
@@ -562,8 +553,8 @@ def _prevalence(
         return Prevalence(status=status, notes=judged.notes)
     if not sample.n_units:
         return Prevalence(status="insufficient_data", notes=("no fully scored unit",))
-    z = normal_quantile(options.confidence_level)
-    if options.attempts == "any":
+    z = normal_quantile(spec.confidence_level)
+    if spec.attempts == "any":
         return Prevalence(
             status="unit_mismatch",
             apparent=_apparent(sample, judged, judged.apparent, z, valid_here=False),
@@ -583,10 +574,12 @@ def _prevalence(
             ),
         )
     if outside:
-        notes.append(f"{outside} units with numbers of turns outside the golden set are left out of the corrected rate")
+        notes.append(
+            f"{outside} units with numbers of turns outside the golden set are left out of the corrected rate"
+        )
     if judged.by_turns is None:
         notes.append("declared calibration: not weighted to turn counts")
-    effective = _effective(sample, inside, judged, judged.effective, options, clustered)
+    effective = _effective(sample, inside, judged, judged.effective, spec, clustered)
     base: dict[str, Any] = {"effective": effective, "turns": turns}
     unit = "clusters" if clustered else "units"
     if judged.status == "insufficient_data" or effective.n_clusters < MIN_CLUSTERS or effective.n_units <= 0:
@@ -598,13 +591,13 @@ def _prevalence(
         notes.append(
             f"only {effective.n_clusters} {unit} in production: under {FEW_CLUSTERS} the interval may be too narrow"
         )
-    status = floor_status(effective.youden_j, effective.youden_j_low, options.detection_floor)
+    status = floor_status(effective.youden_j, effective.youden_j_low, spec.detection_floor)
     if status == "below_detection_floor" or effective.youden_j <= 0:
         return Prevalence(status="below_detection_floor", notes=(*notes, *judged.notes), **base)
     if status == "inconclusive":
         notes.append("the judge may be below the detection floor: the lower bound of J is")
     apparent = _apparent(inside, judged, judged.apparent, z, valid_here=True)
-    return _corrected(status, effective, options, stream, notes, base, apparent)
+    return _corrected(status, effective, spec, stream, notes, base, apparent)
 
 
 def _turn_shares(
@@ -617,7 +610,11 @@ def _turn_shares(
     _, inside, outside = production_weights(units, judged.by_turns)
     known = {b for stratum in judged.by_turns for b in stratum.bins}
     shares = [
-        TurnShare(turns=stratum.turns, n_units=(n := sum(units.get(b, 0) for b in stratum.bins)), share=n / sample.n_units)
+        TurnShare(
+            turns=stratum.turns,
+            n_units=(n := sum(units.get(b, 0) for b in stratum.bins)),
+            share=n / sample.n_units,
+        )
         for stratum in judged.by_turns
     ]
     if outside:
@@ -641,19 +638,19 @@ def _effective(
     inside: _Sample,
     judged: Calibrated,
     golden: EffectiveCounts,
-    options: MeasureOptions,
+    spec: MeasurementSpec,
     clustered: bool,
 ) -> EffectiveMeasurement:
     assert judged.sensitivity is not None and judged.specificity is not None
     production = effective_sample(
-        sample.clusters, clustered=clustered, confidence_level=options.confidence_level
+        sample.clusters, clustered=clustered, confidence_level=spec.confidence_level
     )
     worth = inside.n_units * production.n_effective / sample.n_units
     sensitivity, n_positive = judged.sensitivity, golden.n_positive
     specificity, n_negative = judged.specificity, golden.n_negative
     if judged.by_turns is not None and inside.n_units:
         sensitivity, n_positive, specificity, n_negative = _weighted(inside, judged, golden)
-    z = normal_quantile(options.confidence_level)
+    z = normal_quantile(spec.confidence_level)
     low = -1.0
     if n_positive > 0 and n_negative > 0:
         low = youden_low(sensitivity, n_positive, specificity, n_negative, z=z)
@@ -673,7 +670,9 @@ def _effective(
     )
 
 
-def _weighted(inside: _Sample, judged: Calibrated, golden: EffectiveCounts) -> tuple[float, float, float, float]:
+def _weighted(
+    inside: _Sample, judged: Calibrated, golden: EffectiveCounts
+) -> tuple[float, float, float, float]:
     """Sensitivity and specificity weighted to production's turn counts, less the pooled optimism."""
     assert judged.by_turns is not None and judged.apparent is not None
     assert judged.sensitivity is not None and judged.specificity is not None
@@ -727,13 +726,13 @@ def _delta_limits(delta: PrevalenceInterval) -> DeltaLimits:
 def _corrected(
     status: Status,
     effective: EffectiveMeasurement,
-    options: MeasureOptions,
+    spec: MeasurementSpec,
     stream: int,
     notes: Sequence[str],
     base: Mapping[str, Any],
     apparent: ApparentPrevalence | None,
 ) -> Prevalence:
-    z = normal_quantile(options.confidence_level)
+    z = normal_quantile(spec.confidence_level)
     counts = Counts(
         flagged=effective.n_flagged,
         traces=effective.n_units,
@@ -742,13 +741,22 @@ def _corrected(
         true_negatives=effective.true_negatives,
         negatives=effective.n_negative,
     )
-    rng = np.random.default_rng([options.seed, stream])
+    rng = np.random.default_rng([spec.seed, stream])
+    try:
+        lang_reiczigel = lang_reiczigel_interval(counts, z)
+    except UndefinedError:
+        # Few effective traces: the judge smoothed by one of each kind no longer discriminates.
+        return Prevalence(
+            status="insufficient_data",
+            notes=(*notes, "too few effective golden traces for an interval"),
+            **base,
+        )
     intervals = {
-        "lang_reiczigel": lang_reiczigel_interval(counts, z),
+        "lang_reiczigel": lang_reiczigel,
         "delta": delta_interval(counts, z),
-        "melded": melded_interval(counts, options.confidence_level, rng, draws=MELDED_DRAWS),
+        "melded": melded_interval(counts, spec.confidence_level, rng, draws=MELDED_DRAWS),
     }
-    chosen = intervals[options.interval]
+    chosen = intervals[spec.interval]
     estimate = rogan_gladen(
         counts.observed_rate, sensitivity=effective.sensitivity, specificity=effective.specificity
     )
@@ -759,7 +767,7 @@ def _corrected(
             notes=(*notes, "the judge flags fewer (or more) than its error rates allow, beyond chance"),
             **base,
         )
-    lang_reiczigel, melded = intervals["lang_reiczigel"], intervals["melded"]
+    melded = intervals["melded"]
     if chosen.degenerate:
         chosen = lang_reiczigel
         notes = [*notes, "the delta interval has no width here; Lang-Reiczigel is given instead"]
@@ -769,7 +777,7 @@ def _corrected(
         raw=estimate.raw,
         clipped=estimate.clipped,
         interval=NamedLimits(
-            low=chosen.low, high=chosen.high, method=chosen.method, confidence_level=options.confidence_level
+            low=chosen.low, high=chosen.high, method=chosen.method, confidence_level=spec.confidence_level
         ),
         lang_reiczigel=Limits(low=lang_reiczigel.low, high=lang_reiczigel.high),
         delta=_delta_limits(intervals["delta"]),

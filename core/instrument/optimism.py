@@ -98,9 +98,7 @@ def _add_resample(totals: Floats, ranked: Sequence[RankedScores], composite: Int
         totals[-1] += (on_resample[0] - on_original[0], on_resample[1] - on_original[1], 1)
 
 
-def _rates(
-    flagged: npt.NDArray[np.bool_], truth: Ints, weights: Ints | None
-) -> tuple[float, float] | None:
+def _rates(flagged: npt.NDArray[np.bool_], truth: Ints, weights: Ints | None) -> tuple[float, float] | None:
     weight = np.ones(len(truth), np.int64) if weights is None else weights
     positive, negative = weight * (truth == 1), weight * (truth == 0)
     n_positive, n_negative = int(positive.sum()), int(negative.sum())

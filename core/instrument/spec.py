@@ -208,3 +208,37 @@ class DeclaredSpec:
             if rates.threshold is None:
                 raise UndefinedError(f"categories.{name}.threshold", None, "a category needs its threshold")
         object.__setattr__(self, "categories", named)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasurementSpec:
+    """What a measurement was asked for: the spec of its record.
+
+    Attributes
+    ----------
+    kind : {'scores', 'detections'}
+    instrument : str
+    categories : tuple of str or None
+        Of a detection instrument; scores take theirs from the calibration.
+    judge : JudgeIdentity or None
+        Assumed for detections that do not name their detector.
+    target : str or None
+    attempts, turn_scope, accept_judge, confidence_level, interval, detection_floor, error_budget, turn_bins, seed
+        As in `InstrumentSpec`.
+    """
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = FORBID_UNKNOWN_KEYS
+    kind: Literal["scores", "detections"] = "scores"
+    instrument: str
+    categories: tuple[str, ...] | None = None
+    judge: JudgeIdentity | None = None
+    target: str | None = None
+    attempts: Attempts = "each"
+    turn_scope: Literal["all", "last"] = "all"
+    accept_judge: bool = False
+    confidence_level: float = 0.95
+    interval: IntervalMethod = "lang_reiczigel"
+    detection_floor: float = 0.20
+    error_budget: float = 0.05
+    turn_bins: tuple[int, ...] = (1, 2, 3, 4, 8)
+    seed: int

@@ -1,0 +1,1 @@
+"""Pipelines: each composed once from plain steps; the command line and the Prefect flows run the same composition."""

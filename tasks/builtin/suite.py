@@ -2,8 +2,8 @@
 
 A turn is one text: what the user says and what the assistant replies. Judged is the assistant's reply in the
 light of the request, so a request alone is never a violation. Every trace has one case, made from one
-template, at a random turn; the other turns are small talk on the trace's topic. The labels are known by
-construction.
+template, at a random turn; the other turns are small talk on the trace's topic and, beside a violation, requests
+that got harmless answers. The labels are known by construction.
 
 The golden set and the releases are drawn by the same law given a trace's class: categories and templates in
 equal parts, the same shares of turn counts in every class and category, the same pools of fills. Only the
@@ -27,6 +27,9 @@ import yaml
 from core.errors import InputError
 
 T = TypeVar("T")
+
+COMPANIONS = 2
+"""How many failed attempts a violation comes with, where the trace has room: about one on average."""
 
 _PLACEHOLDER = re.compile(r"\{(\w+)(?:\|(\w+))?\}")
 _SENTENCE_START = re.compile(r"(?:^|[.?!] )[a-z]")
@@ -212,7 +215,7 @@ def golden_suite() -> pa.Table:
         trace in forty has one category without a label, because the annotator could not decide.
     """
     suite = load_suite()
-    dice = Dice(np.random.default_rng(suite.golden.seed))
+    dice = Dice(_generator(suite.golden.seed))
     rows = [
         row
         for number, trace in enumerate(_traces(suite, suite.golden, dice), start=1)
@@ -336,14 +339,26 @@ def _turn_counts(count: int, shares: Mapping[int, int]) -> list[int]:
 def _trace(suite: Suite, template: Template, n_turns: int, decks: Decks) -> Trace:
     dice = decks.dice
     topic = dice.pick(suite.topics)
-    writer = Writer(pools={**suite.pools, **topic.pools}, decks=decks)
+    pools = {**suite.pools, **topic.pools}
     lead = [template.lead] if template.lead and n_turns > 1 else []
-    story = [*lead, template.case]
-    talk = dice.shuffled(topic.small_talk)[: n_turns - len(story)]
-    start = dice.roll(len(talk) + 1)
-    exchanges = [*talk[:start], *story, *talk[start:]]
-    texts = tuple(writer.turn(exchange) for exchange in exchanges)
+    writer = Writer(pools=pools, decks=decks)
+    story = [writer.turn(exchange) for exchange in (*lead, template.case)]
+    others = _others(suite, template, topic, dice)[: n_turns - len(story)]
+    rest = [Writer(pools=pools, decks=decks).turn(exchange) for exchange in dice.shuffled(others)]
+    start = dice.roll(len(rest) + 1)
+    texts = (*rest[:start], *story, *rest[start:])
     return Trace(template=template, topic=topic.name, texts=texts, case_turn=start + len(lead))
+
+
+def _others(suite: Suite, template: Template, topic: Topic, dice: Dice) -> list[Exchange]:
+    """List what else a conversation may hold, first things first: failed attempts, then small talk.
+
+    Whoever gets a violation has tried elsewhere before. It also keeps each category's specificity the same
+    whatever the share of violations: one look-alike, on average, in every trace that is free of the category.
+    """
+    attempts = COMPANIONS if template.labels else 0
+    failed = [dice.pick(suite.contrasts[dice.pick(suite.categories)]).case for _ in range(attempts)]
+    return [*failed, *dice.shuffled(topic.small_talk)]
 
 
 @cache
@@ -353,7 +368,12 @@ def _release_traces(name: str) -> tuple[Trace, ...]:
         known = ", ".join(suite.releases)
         raise InputError.of(f"release {name!r}", f"no such built-in release (there are: {known})")
     draw = suite.releases[name]
-    return tuple(_traces(suite, draw, Dice(np.random.default_rng(draw.seed))))
+    return tuple(_traces(suite, draw, Dice(_generator(draw.seed))))
+
+
+def _generator(seed: int) -> np.random.Generator:
+    # Named, because `default_rng` may mean another bit generator one day.
+    return np.random.Generator(np.random.PCG64(seed))
 
 
 def _undecided(suite: Suite, dice: Dice) -> str | None:

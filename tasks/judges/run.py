@@ -6,6 +6,9 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 from tasks.judges import Judge, Verdict
 from tasks.storage import write_text
@@ -28,7 +31,9 @@ def judged(
         verdicts = _cached(path, len(chunk))
         if verdicts is None:
             verdicts = list(judge.score(chunk))
-            write_text(path, json.dumps([[dict(v.scores), v.rationale] for v in verdicts], ensure_ascii=False))
+            write_text(
+                path, json.dumps([[dict(v.scores), v.rationale] for v in verdicts], ensure_ascii=False)
+            )
         progress(len(chunk))
         yield from verdicts
 
@@ -45,3 +50,37 @@ def _cached(path: Path, n_texts: int) -> list[Verdict] | None:
     except (OSError, ValueError, TypeError):
         return None  # absent or damaged: the judge is asked again
     return verdicts if len(verdicts) == n_texts else None
+
+
+def judge_table(judge: Judge, texts: Any, cache_dir: Path, progress: Progress = no_progress) -> Any:
+    """Score conversations: a wide score table (pyarrow), one row a turn.
+
+    Parameters
+    ----------
+    judge : Judge
+    texts : pandas.DataFrame
+        trace_id, turn, text, and attempt, cluster, target where known. A turn without text is not scored.
+    cache_dir : Path
+    progress : callable
+    """
+    given = [text if isinstance(text, str) and text.strip() else None for text in texts["text"]]
+    answers = judged(judge, [text for text in given if text is not None], cache_dir, progress)
+    verdicts = [None if text is None else next(answers) for text in given]
+    columns: dict[str, Any] = {"trace_id": pa.array(texts["trace_id"], pa.string())}
+    for name in ("attempt", "turn"):
+        if name in texts:
+            columns[name] = pa.array(texts[name], pa.int64())
+    for name in ("cluster", "target"):
+        if name in texts:
+            columns[name] = pa.array(
+                [item if isinstance(item, str) else None for item in texts[name]], pa.string()
+            )
+    for category in judge.categories:
+        columns[category] = pa.array(
+            [None if v is None else v.scores[category] for v in verdicts], pa.float64()
+        )
+    columns["state"] = pa.array([None if v is not None else "missing" for v in verdicts], pa.string())
+    columns["judge"] = pa.array([f"{judge.name}@{judge.version}"] * len(given), pa.string())
+    columns["judge_fingerprint"] = pa.array([judge.fingerprint] * len(given), pa.string())
+    columns["rationale"] = pa.array([None if v is None else v.rationale for v in verdicts], pa.string())
+    return pa.table(columns)

@@ -39,7 +39,9 @@ def open_table(file: InputFile) -> ParquetSource | CsvSource | JsonLinesSource:
         return CsvSource(file, delimiter="," if kind == ".csv" else "\t")
     if kind in (".jsonl", ".ndjson"):
         return JsonLinesSource(file)
-    raise InputError.of(file.name, f"unknown extension; a table is one of {', '.join(SUFFIXES)} (text also .gz)")
+    raise InputError.of(
+        file.name, f"unknown extension; a table is one of {', '.join(SUFFIXES)} (text also .gz)"
+    )
 
 
 class ParquetSource:
@@ -55,14 +57,18 @@ class ParquetSource:
         try:
             self._schema = pq.read_schema(file.path)
         except (pa.ArrowException, OSError) as error:
-            raise InputError.of(file.name, f"is not Parquet, as its extension says: {_first_line(error)}") from None
+            raise InputError.of(
+                file.name, f"is not Parquet, as its extension says: {_first_line(error)}"
+            ) from None
         self.columns = tuple(self._schema.names)
 
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[Any, Lines]]:
         """Yield batches; ids come as dictionaries where the file stores them so."""
         import pyarrow.parquet as pq
 
-        texts = [name for name in columns if is_text(pa.nulls(0, self._schema.field(name).type)) and name != "text"]
+        texts = [
+            name for name in columns if is_text(pa.nulls(0, self._schema.field(name).type)) and name != "text"
+        ]
         row = 1
         try:
             with pq.ParquetFile(self.file.path, read_dictionary=texts, pre_buffer=False) as parquet:
@@ -70,7 +76,9 @@ class ParquetSource:
                     yield batch, np.arange(row, row + len(batch), dtype=np.int64)
                     row += len(batch)
         except (pa.ArrowException, OSError) as error:
-            raise InputError.of(self.file.name, f"is damaged after row {row - 1}: {_first_line(error)}") from None
+            raise InputError.of(
+                self.file.name, f"is damaged after row {row - 1}: {_first_line(error)}"
+            ) from None
 
 
 class _TextSource:
@@ -91,7 +99,9 @@ class _TextSource:
         raw = gzip.open(self.file.path, "rb") if zipped else self.file.path.open("rb")
         return io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")  # type: ignore[arg-type]
 
-    def _rows(self, columns: Sequence[str], problems: list[Problem]) -> Iterator[tuple[int, list[str | None]]]:
+    def _rows(
+        self, columns: Sequence[str], problems: list[Problem]
+    ) -> Iterator[tuple[int, list[str | None]]]:
         raise NotImplementedError
 
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[Any, Lines]]:
@@ -115,7 +125,9 @@ class _TextSource:
         try:
             yield from rows
         except UnicodeDecodeError as error:
-            raise InputError.of(self.file.name, f"is not UTF-8 text (byte {error.object[error.start]:#04x})") from None
+            raise InputError.of(
+                self.file.name, f"is not UTF-8 text (byte {error.object[error.start]:#04x})"
+            ) from None
         except (EOFError, gzip.BadGzipFile, OSError) as error:
             raise InputError.of(self.file.name, f"is damaged: {_first_line(error)}") from None
 
@@ -146,9 +158,13 @@ class CsvSource(_TextSource):
                     yield start, row
                 start = reader.line_num + 1
         except csv.Error as error:
-            raise InputError.of(self.file.name, f"is not CSV: {error}; is a quote left open?", line=start) from None
+            raise InputError.of(
+                self.file.name, f"is not CSV: {error}; is a quote left open?", line=start
+            ) from None
 
-    def _rows(self, columns: Sequence[str], problems: list[Problem]) -> Iterator[tuple[int, list[str | None]]]:
+    def _rows(
+        self, columns: Sequence[str], problems: list[Problem]
+    ) -> Iterator[tuple[int, list[str | None]]]:
         wanted = [self.columns.index(name) for name in columns]
         width = len(self.columns)
         with self._open() as text:
@@ -192,11 +208,15 @@ class JsonLinesSource(_TextSource):
                     continue
                 yield line, item
 
-    def _rows(self, columns: Sequence[str], problems: list[Problem]) -> Iterator[tuple[int, list[str | None]]]:
+    def _rows(
+        self, columns: Sequence[str], problems: list[Problem]
+    ) -> Iterator[tuple[int, list[str | None]]]:
         for line, item in self._objects(problems):
             nested = [name for name in columns if isinstance(item.get(name), (dict, list))]
             if nested:
-                self._problem(problems, line, f"{nested[0]!r} holds a list or object; a plain value is expected")
+                self._problem(
+                    problems, line, f"{nested[0]!r} holds a list or object; a plain value is expected"
+                )
                 continue
             yield line, [_cell(item.get(name)) for name in columns]
 

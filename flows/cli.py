@@ -1,0 +1,115 @@
+"""The command line. Commands are imported when they are called, so that help is immediate."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from typing import Any
+
+import click
+
+from core.errors import AssayError, InputError, MismatchError
+
+COMMANDS = {
+    "demo": "The whole story on built-in data, offline, in about a minute.",
+    "init": "Make a starter folder: an instrument and example data.",
+    "check": "Look at a data file: is it what it should be, and what is in it?",
+    "read": "Turn another tool's file into a table.",
+    "judge": "Run a registered judge on conversations.",
+    "calibrate": "Calibrate a judge on a golden set.",
+    "measure": "Measure a release with a calibrated judge.",
+    "verify": "Re-derive every figure of a record from its inputs.",
+}
+"""Every command, with its line of help; `flows.commands.<name>` holds it."""
+
+EXIT_DONE, EXIT_MISMATCH, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
+
+
+class LazyGroup(click.Group):
+    """Finds commands by name and imports only the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"flows.commands.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", help="Form of messages on stderr."
+)
+@click.version_option(package_name="assay", prog_name="assay")
+@click.pass_context
+def cli(ctx: click.Context, log_format: str) -> None:
+    """Measure how often an AI system does harm, from the verdicts of an imperfect judge.
+
+    \b
+    A first run:
+      assay init mine && cd mine
+      assay calibrate golden.csv --judge lexical --instrument instrument.yaml -o calibration.json
+      assay judge lexical conversations.csv -o scores.parquet
+      assay measure scores.parquet --calibration calibration.json -o measurement.json
+
+    Exit codes: 0 done; 1 `verify` found a mismatch; 2 bad input or usage.
+    """
+    ctx.obj = {"log_format": log_format}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    as_json = "--log-format=json" in given or ("--log-format", "json") in zip(given, given[1:], strict=False)
+    try:
+        code = cli.main(given, prog_name="assay", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else EXIT_DONE)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else "")
+        sys.exit(EXIT_BAD_INPUT)
+    except click.ClickException as error:
+        _tell(error.format_message(), as_json, hint=_usage_hint(error))
+        sys.exit(EXIT_BAD_INPUT)
+    except (click.Abort, KeyboardInterrupt):
+        _tell("interrupted; nothing was written", as_json)
+        sys.exit(EXIT_INTERRUPTED)
+    except MismatchError as error:
+        _tell(error, as_json)
+        sys.exit(EXIT_MISMATCH)
+    except AssayError as error:
+        _tell(error, as_json)
+        sys.exit(EXIT_BAD_INPUT)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_DONE)
+
+
+def _usage_hint(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    return f"see `{context.command_path} --help`" if context is not None else ""
+
+
+def _tell(error: Any, as_json: bool, hint: str = "") -> None:
+    """Print an error to stderr: for people, or one JSON object a problem."""
+    from tasks.reporting.terminal import printable
+
+    if not as_json:
+        click.echo(printable(f"error: {error}" + (f"\n{hint}" if hint else "")), err=True)
+        return
+    problems = error.problems if isinstance(error, InputError) else ()
+    rows: list[dict[str, Any]] = [
+        {"level": "error", "source": item.source, "line": item.line, "message": item.message}
+        for item in problems
+    ]
+    for row in rows or [{"level": "error", "message": str(error)}]:
+        click.echo(json.dumps(row, ensure_ascii=False), err=True)

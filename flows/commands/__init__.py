@@ -1,0 +1,76 @@
+"""Commands: one a file, each `command` a thin shell over a pipeline; what several share stands here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tasks.archive import Written, dumped
+
+SHOW_AFTER_SECONDS = 2.0
+
+output_option = click.option(
+    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False),
+    help="Where the record goes; data files are written beside it. Default: the user's data folder.",
+)  # fmt: skip
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print the record on stdout, and nothing else."
+)
+confidence_option = click.option(
+    "--confidence-level", type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Of every interval; default: the instrument's.",
+)  # fmt: skip
+accept_judge_option = click.option(
+    "--accept-judge", is_flag=True,
+    help="Take scores of another judge than the calibrated one all the same; the record says so.",
+)  # fmt: skip
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int], None]]:
+    """Count rows on the terminal, once the work has lasted two seconds."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from tasks.reporting.terminal import console
+
+    screen = console(stderr=True)
+    if not screen.is_terminal:
+        yield lambda _: None
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TextColumn("{task.completed:,}"),
+        TimeElapsedColumn(),
+    )
+    bar = Progress(*columns, console=screen, transient=True)
+    task = bar.add_task(what, total=None)
+    began = time.monotonic()
+
+    def advance(rows: int) -> None:
+        if not bar.live.is_started and time.monotonic() - began > SHOW_AFTER_SECONDS:
+            bar.start()
+        bar.advance(task, rows)
+
+    try:
+        yield advance
+    finally:
+        bar.stop()
+
+
+def show(written: Written, report: Callable[[Any], Any], *, as_json: bool) -> None:
+    """Print a record: as JSON alone, or the report and the record's path."""
+    from tasks.reporting.terminal import console, words
+
+    if as_json:
+        click.echo(dumped(written.document), nl=False)
+        console(stderr=True).print(words(f"record: {written.path}"), soft_wrap=True)
+        return
+    screen = console()
+    screen.print(report(written.document))
+    screen.print(words(f"record: {written.path}"), soft_wrap=True)

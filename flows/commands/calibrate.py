@@ -1,0 +1,83 @@
+"""``assay calibrate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from flows.commands import accept_judge_option, confidence_option, json_option, output_option, progress, show
+
+
+@click.command(name="calibrate")
+@click.argument("golden", nargs=-1)
+@click.option(
+    "--scores", multiple=True, metavar="FILE", help="The judge's scores on the golden set (repeatable)."
+)
+@click.option("--judge", metavar="NAME", help="Run this registered judge on the golden set's texts instead.")
+@click.option(
+    "--instrument",
+    type=click.Path(path_type=Path),
+    metavar="SPEC.yaml",
+    help="Categories, floor, slices, ...",
+)
+@click.option(
+    "--declared", type=click.Path(path_type=Path), metavar="FILE.yaml",
+    help="Make the instrument from rates that were measured elsewhere; no golden set.",
+)  # fmt: skip
+@accept_judge_option
+@confidence_option
+@output_option
+@json_option
+def command(
+    golden: tuple[str, ...],
+    scores: tuple[str, ...],
+    judge: str | None,
+    instrument: Path | None,
+    declared: Path | None,
+    accept_judge: bool,
+    confidence_level: float | None,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Calibrate a judge on a golden set: threshold, sensitivity, specificity and J, a category and for all.
+
+    GOLDEN is one or more files, folders or patterns, each may be READER:PATH.
+
+    \b
+    Examples:
+      assay calibrate golden.csv --scores scores.parquet -o calibration.json
+      assay calibrate golden.csv --judge lexical --instrument instrument.yaml
+      assay calibrate hatecheck:test_suite_cases.csv --scores scores.csv
+      assay calibrate --declared vendor.yaml
+    """
+    from core.instrument.spec import InstrumentSpec
+    from flows.pipelines.calibration import run_calibration, run_declared
+    from tasks.reporting.terminal import calibration_report
+    from tasks.specs import load_declared, load_instrument
+
+    if declared is not None:
+        if golden or scores or judge or instrument:
+            raise click.UsageError(
+                "--declared stands alone: no golden set, --scores, --judge or --instrument"
+            )
+        written = run_declared(load_declared(declared), confidence_level=confidence_level, output=output)
+        show(written, calibration_report, as_json=as_json)
+        return
+    if not golden:
+        raise click.UsageError("name the golden set, or give --declared FILE.yaml")
+    if bool(scores) == bool(judge):
+        raise click.UsageError("give either --scores FILE or --judge NAME")
+    spec = InstrumentSpec() if instrument is None else load_instrument(instrument)
+    with progress("texts judged") as advance:
+        written = run_calibration(
+            golden,
+            scores,
+            judge,
+            spec,
+            confidence_level=confidence_level,
+            accept_judge=accept_judge,
+            output=output,
+            progress=advance,
+        )
+    show(written, calibration_report, as_json=as_json)

@@ -1,0 +1,77 @@
+"""``assay measure``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from flows.commands import accept_judge_option, confidence_option, json_option, output_option, progress, show
+
+
+@click.command(name="measure")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--calibration", metavar="REF", help="The calibration's record: its file, or its id.")
+@click.option(
+    "--instrument",
+    type=click.Path(path_type=Path),
+    metavar="SPEC.yaml",
+    help="For detections: kind, attributes.",
+)
+@click.option(
+    "--reported", multiple=True, metavar="FILE", help="Rates that the detector reports itself, to compare."
+)
+@click.option("--target", metavar="NAME@VERSION", help="The system that was measured.")
+@click.option(
+    "--attempts", type=click.Choice(["each", "first", "last", "any"]),
+    help="What counts when a trace was tried several times; default: the instrument's (each).",
+)  # fmt: skip
+@accept_judge_option
+@confidence_option
+@output_option
+@json_option
+def command(
+    files: tuple[str, ...],
+    calibration: str | None,
+    instrument: Path | None,
+    reported: tuple[str, ...],
+    target: str | None,
+    attempts: str | None,
+    accept_judge: bool,
+    confidence_level: float | None,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Measure a release: how often its conversations violate, corrected for the judge's errors.
+
+    FILES are tables of scores (with --calibration) or detections (with --instrument): files, folders or patterns,
+    all one data set; each may be READER:PATH.
+
+    \b
+    Examples:
+      assay measure scores.parquet --calibration calibration.json --target guard-x@1.2
+      assay measure 'runs/2026-11/*.parquet' --calibration calibration.json --attempts first
+      assay measure detections.csv --instrument fairness.yaml
+    """
+    from flows.pipelines.measurement import run_measurement
+    from tasks.reporting.terminal import measurement_report
+    from tasks.specs import load_instrument
+
+    if (calibration is None) == (instrument is None):
+        raise click.UsageError("give --calibration REF (scores) or --instrument SPEC.yaml (detections)")
+    if reported and instrument is None:
+        raise click.UsageError("--reported goes with detections (--instrument)")
+    with progress("rows read") as advance:
+        written = run_measurement(
+            files,
+            calibration=calibration,
+            instrument=None if instrument is None else load_instrument(instrument),
+            reported=reported,
+            target=target,
+            attempts=attempts,
+            accept_judge=accept_judge,
+            confidence_level=confidence_level,
+            output=output,
+            progress=advance,
+        )
+    show(written, measurement_report, as_json=as_json)

@@ -1,0 +1,40 @@
+"""``assay verify``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from flows.commands import progress
+
+
+@click.command(name="verify")
+@click.argument("record", type=click.Path(path_type=Path))
+@click.option(
+    "--inputs", "folders", multiple=True, type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="A folder that holds inputs which are no longer where they were (repeatable).",
+)  # fmt: skip
+def command(record: Path, folders: tuple[Path, ...]) -> None:
+    """Re-derive every figure of a record from its recorded inputs.
+
+    Inputs are recognised by their digests: where they were, beside the record, or in the folders of --inputs.
+    Exit code 1 when a figure, an input or an output is not what the record says; 2 when an input is not to be found.
+
+    \b
+    Example:
+      assay verify measurement.json --inputs archive/2026-11
+    """
+    from flows.pipelines.verification import verify
+    from tasks.reporting.terminal import console, words
+
+    with progress("rows read") as advance:
+        found = verify(record, folders=folders, progress=advance)
+    screen = console()
+    agreement = (
+        "every figure re-derived, same id" if found.identical
+        else "every figure re-derived within rounding (another library version or processor)"
+    )  # fmt: skip
+    screen.print(words(f"verified: {agreement}  {found.document['id'][:12]}"))
+    for name, state in found.outputs.items():
+        screen.print(words(f"  {name}: {state}"))

@@ -1,0 +1,111 @@
+"""golden set -> calibrated instrument -> record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from core.errors import InputError
+from core.instrument.calibration import GoldenTable, calibrate, declared_calibration
+from core.instrument.spec import DeclaredSpec, InstrumentSpec, JudgeIdentity
+from core.records import FileReference
+from tasks.archive import Derived, Written, scratch_beside, sealed, write_record
+from tasks.identity import judge_of_scores
+from tasks.judges import load_judge
+from tasks.judges.run import judge_table
+from tasks.readers import reader_names
+from tasks.settings import settings
+from tasks.storage import InputFile, find_inputs
+from tasks.tables import (
+    MemorySource,
+    Progress,
+    load_golden,
+    load_golden_scores,
+    no_progress,
+    open_all,
+    references,
+    write_golden_maxima,
+)
+
+SCHEMA = "assay.calibration"
+
+
+def derive_calibration(
+    golden_files: Sequence[InputFile],
+    score_files: Sequence[InputFile],
+    judge_name: str | None,
+    spec: InstrumentSpec,
+    *,
+    accept_judge: bool = False,
+    progress: Progress = no_progress,
+) -> tuple[Derived, GoldenTable]:
+    """Calibrate from files; everything that the record's id covers, and the table behind it."""
+    golden, reader, inputs = load_golden(golden_files, categories=spec.categories, slices=spec.slices)
+    if judge_name is None:
+        sources = open_all(score_files)
+        scores, found = load_golden_scores(sources, golden, last_turn_only=spec.turn_scope == "last")
+        inputs += references("scores", score_files, found.rows_by_file)
+        judge, source, _ = judge_of_scores(
+            found, spec.judge, accept=accept_judge, where=score_files[0].name, expected="the instrument's"
+        )
+    else:
+        worker = load_judge(judge_name)
+        judge = JudgeIdentity(name=worker.name, version=worker.version, fingerprint=worker.fingerprint)
+        if spec.judge is not None and not spec.judge.agrees_with(judge) and not accept_judge:
+            raise InputError.of("instrument", f"is declared for judge {spec.judge}, but {judge} is to run")
+        source = "ran"
+        texts = reader.texts().rename(columns={"trace": "trace_id"})
+        table = judge_table(worker, texts, settings().cache_dir, progress)
+        names = [name for name in golden.categories if name in worker.categories]
+        table = table.select(["trace_id", "turn", "state", *names])
+        scores, _ = load_golden_scores(
+            [MemorySource(f"judge {judge}", table)], golden, last_turn_only=spec.turn_scope == "last"
+        )
+    calibration, golden_table = calibrate(golden, scores, spec, judge=judge, judge_source=source)
+    return Derived(schema=SCHEMA, spec=spec, seed=spec.seed, inputs=inputs, result=calibration), golden_table
+
+
+def derive_declared(spec: DeclaredSpec) -> Derived:
+    """Make a calibration from declared rates; it has no inputs but its spec."""
+    inputs: list[FileReference] = []
+    return Derived(schema=SCHEMA, spec=spec, seed=spec.seed, inputs=inputs, result=declared_calibration(spec))
+
+
+def run_calibration(
+    golden: Sequence[str],
+    scores: Sequence[str],
+    judge: str | None,
+    spec: InstrumentSpec,
+    *,
+    confidence_level: float | None = None,
+    accept_judge: bool = False,
+    output: Path | None = None,
+    progress: Progress = no_progress,
+) -> Written:
+    """Calibrate and write the record with its golden maxima."""
+    if confidence_level is not None:
+        spec = replace(spec, confidence_level=confidence_level)
+    readers = reader_names()
+    derived, table = derive_calibration(
+        find_inputs(golden, readers),
+        find_inputs(scores, readers),
+        judge,
+        spec,
+        accept_judge=accept_judge,
+        progress=progress,
+    )
+    document = sealed(derived)
+    with scratch_beside(output) as folder:
+        maxima = folder / "golden_maxima.parquet"
+        rows = write_golden_maxima(table, maxima)
+        return write_record(document, output, [("golden_maxima", maxima, rows)])
+
+
+def run_declared(
+    spec: DeclaredSpec, *, confidence_level: float | None = None, output: Path | None = None
+) -> Written:
+    """Write the record of a declared calibration."""
+    if confidence_level is not None:
+        spec = replace(spec, confidence_level=confidence_level)
+    return write_record(sealed(derive_declared(spec)), output, [])

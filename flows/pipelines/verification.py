@@ -1,0 +1,124 @@
+"""record -> its inputs -> the record again: does every figure come out as it was written?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.errors import InputError, MismatchError
+from core.instrument.spec import DeclaredSpec, InstrumentSpec, JudgeIdentity, MeasurementSpec
+from core.records import Document, differences_of, plain, record_id
+from flows.pipelines.calibration import derive_calibration, derive_declared
+from flows.pipelines.measurement import derive_detections, derive_measurement
+from tasks.archive import Derived, load_record, sealed
+from tasks.finder import InputFinder
+from tasks.judges import load_judge
+from tasks.specs import build_spec
+from tasks.storage import file_digest
+from tasks.tables import Progress, no_progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What was found.
+
+    Attributes
+    ----------
+    document : dict
+        The record.
+    identical : bool
+        Whether the re-derived record has the same id; else its figures agree within rounding.
+    outputs : dict
+        Each output file: ``intact`` or ``absent``.
+    """
+
+    document: Document
+    identical: bool
+    outputs: dict[str, str]
+
+
+def verify(record: Path, *, folders: Sequence[Path] = (), progress: Progress = no_progress) -> Verification:
+    """Re-derive a record from its recorded inputs.
+
+    Parameters
+    ----------
+    record : Path
+    folders : sequence of Path
+        Where to look for inputs that are not where they were: they are recognised by their digests.
+
+    Raises
+    ------
+    MismatchError
+        The id does not fit the content, an input or output has changed, or a figure comes out differently.
+    InputError
+        An input cannot be found, so nothing can be said.
+    """
+    document = load_record(record, check_id=False)
+    if record_id(document) != document["id"]:
+        raise MismatchError(
+            f"{record}: its id does not fit its content: the record was changed after it was written"
+        )
+    finder = InputFinder(record, folders)
+    derived = _derive(document, finder, progress)
+    again = sealed(derived)
+    differences = list(differences_of(document["result"], plain(derived.result), "result"))
+    differences += list(differences_of(document["spec"], plain(derived.spec), "spec"))
+    if differences:
+        shown = "\n".join(f"  {line}" for line in differences[:20])
+        more = f"\n  ... and {len(differences) - 20} more" if len(differences) > 20 else ""
+        raise MismatchError(f"{record}: {len(differences)} figure(s) come out differently:\n{shown}{more}")
+    return Verification(
+        document=document, identical=again["id"] == document["id"], outputs=_check_outputs(document, record)
+    )
+
+
+def _derive(document: Document, finder: InputFinder, progress: Progress) -> Derived:
+    kind = document["schema"].partition("/")[0]
+    inputs, spec, source = document["inputs"], document["spec"], "the record's spec"
+    if kind == "assay.calibration":
+        if spec.get("calibration_source") == "declared":
+            return derive_declared(build_spec(spec, DeclaredSpec, source))
+        ran = document["result"].get("judge_source") == "ran"
+        if ran:
+            _check_judge(document["result"]["judge"])
+        return derive_calibration(
+            finder.files(inputs, "golden"),
+            [] if ran else finder.files(inputs, "scores"),
+            document["result"]["judge"]["name"] if ran else None,
+            build_spec(spec, InstrumentSpec, source),
+            accept_judge=True,
+            progress=progress,
+        )[0]
+    wanted = build_spec(spec, MeasurementSpec, source)
+    if wanted.kind == "detections":
+        return derive_detections(
+            finder.files(inputs, "detections"),
+            wanted,
+            reported=finder.files(inputs, "reported"),
+            progress=progress,
+        )[0]
+    return derive_measurement(
+        finder.files(inputs, "scores"), finder.calibration(inputs), wanted, progress=progress
+    )[0]
+
+
+def _check_judge(recorded: dict[str, Any]) -> None:
+    worker = load_judge(str(recorded.get("name")))
+    now = JudgeIdentity(name=worker.name, version=worker.version, fingerprint=worker.fingerprint)
+    if plain(now) != recorded:
+        raise InputError.of(
+            "judge",
+            f"{now} here has another fingerprint than the one that was calibrated; it cannot be run again",
+        )
+
+
+def _check_outputs(document: Document, record: Path) -> dict[str, str]:
+    states = {}
+    for item in document.get("outputs", []):
+        path = record.parent / Path(item["uri"]).name
+        if path.is_file() and file_digest(path) != item["sha256"]:
+            raise MismatchError(f"{path}: has changed since the record was made")
+        states[path.name] = "intact" if path.is_file() else "absent"
+    return states

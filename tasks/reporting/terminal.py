@@ -1,0 +1,239 @@
+"""What the terminal shows of a record. Untrusted names are shown without control characters or markup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+STATUS_STYLE = {
+    "measured": "green",
+    "inconclusive": "yellow",
+    "incompatible": "yellow",
+    "below_detection_floor": "red",
+    "not_calibrated": "red",
+    "insufficient_data": "red",
+    "unit_mismatch": "red",
+}
+
+STATUS_MEANING = {
+    "inconclusive": "the judge may be below the detection floor; treat the rate as weak evidence",
+    "incompatible": "the judge flags fewer or more than its error rates allow; no rate can be given",
+    "below_detection_floor": "this judge cannot measure this: no corrected rate is given",
+    "not_calibrated": "nothing is known about the judge's errors here: the observed rate is uncorrected",
+    "insufficient_data": "too little evidence for a corrected rate",
+    "unit_mismatch": "the golden set's conversations are not of production's kind: no corrected rate is given",
+}
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console: colours and width of the terminal, or plain 110 columns when it is not one."""
+    made = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=110, no_color=True)
+
+
+def printable(text: object) -> str:
+    """Show control characters as escapes: what a file holds must not steer the terminal.
+
+    Examples
+    --------
+    >>> printable("a\\x1b[31mb")
+    'a\\\\x1b[31mb'
+    """
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in str(text)
+    )
+
+
+def words(text: object, style: str = "") -> Text:
+    """Return untrusted text for display."""
+    return Text(printable(text), style=style)
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    """Show a rate."""
+    return "-" if value is None else f"{100 * value:.{digits}f}%"
+
+
+def _decimal(value: float | None, digits: int = 3) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def limits(interval: Mapping[str, Any] | None) -> str:
+    """Show an interval of a rate."""
+    if not interval or interval.get("low") is None:
+        return "-"
+    return f"[{percent(interval['low'])}, {percent(interval['high'])}]"
+
+
+def _status(status: str) -> Text:
+    return Text(status, style=STATUS_STYLE.get(status, ""))
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, column in enumerate(columns):
+        table.add_column(
+            column, justify="left" if i == 0 or column in ("status", "meaning") else "right", overflow="fold"
+        )
+    return table
+
+
+def calibration_report(document: Mapping[str, Any]) -> RenderableType:
+    """Show a calibration."""
+    result = document["result"]
+    table = _table(
+        "", "threshold", "positives", "negatives", "sensitivity", "specificity", "J", "J low", "status"
+    )
+    rows = [*result["categories"].items(), ("composite", result["composite"])]
+    for name, row in rows:
+        hits, passes = row["true_positives"], row["true_negatives"]
+        table.add_row(
+            words(name, "bold" if name == "composite" else ""),
+            "any" if name == "composite" else _decimal(row["threshold"], 6),
+            f"{row['n_positive']}" if hits is None else f"{hits}/{row['n_positive']}",
+            f"{row['n_negative']}" if passes is None else f"{passes}/{row['n_negative']}",
+            _decimal(row["sensitivity"]),
+            _decimal(row["specificity"]),
+            _decimal(row["youden_j"]),
+            _decimal(row["youden_j_low"]),
+            _status(row["status"]),
+        )
+    golden = result["golden"]
+    lines: list[RenderableType] = [
+        Text("Calibration", style="bold").append(f" {document['id'][:12]}"),
+        words(
+            f"instrument {result['instrument']}, judge {_judge(result)}, source: {result['calibration_source']}"
+        ),
+    ]
+    if golden is not None:
+        lines.append(
+            Text(
+                f"golden set: {golden['n_traces']} traces, {golden['n_clusters']} clusters, "
+                f"{golden['n_undecidable']} undecidable for the composite"
+            )
+        )
+    lines += [table, *_ceiling(result["composite"])]
+    lines.append(
+        Text(
+            "Sensitivity, specificity and J are corrected for the optimism of a threshold tuned on the same traces;\n"
+            "counts are at the deployed threshold, before that correction.",
+            style="dim",
+        )
+    )
+    return Group(*lines, *_notes(result, rows))
+
+
+def _judge(result: Mapping[str, Any]) -> str:
+    judge = result["judge"]
+    source = {"assumed": " (assumed)", "ran": " (run here)"}.get(result["judge_source"], "")
+    return f"{judge['name']}@{judge['version']}{source}"
+
+
+def _ceiling(composite: Mapping[str, Any]) -> Iterable[RenderableType]:
+    ceiling = composite.get("ceiling")
+    if ceiling and len(composite["categories"]) > 1:
+        yield Text(
+            f"Composite specificity {ceiling['measured']:.3f}: lowest category {ceiling['minimum']:.3f}, "
+            f"product of categories {ceiling['product']:.3f} (the ceiling effect)."
+        )
+
+
+def _notes(
+    result: Mapping[str, Any], rows: Iterable[tuple[str, Mapping[str, Any]]]
+) -> Iterable[RenderableType]:
+    for note in result["notes"]:
+        yield words(f"! {note}", "yellow")
+    for name, row in rows:
+        for note in row.get("notes", ()):
+            yield words(f"! {name}: {note}", "yellow")
+
+
+def measurement_report(document: Mapping[str, Any]) -> RenderableType:
+    """Show a measurement: the headline first, then the table, then what a reader has to know."""
+    result = document["result"]
+    composite = result["composite"]
+    title = f" {document['id'][:12]}" + (f" of {result['target']}" if result["target"] else "")
+    lines: list[RenderableType] = [
+        Text("Measurement", style="bold").append(printable(title)),
+        words(
+            f"instrument {result['instrument']}, judge {_judge(result)}, calibration source: "
+            f"{result['calibration']['source']}"
+        ),
+        _headline(composite),
+    ]
+    lines += [_rates(result), _accounting(result)]
+    rows = [("composite", composite["prevalence"])]
+    rows += [(name, row["prevalence"]) for name, row in result.get("categories", {}).items()]
+    return Group(*lines, *_meanings(rows), *_notes(result, rows))
+
+
+def _headline(composite: Mapping[str, Any]) -> Text:
+    prevalence = composite["prevalence"]
+    if prevalence["value"] is not None:
+        level = 100 * prevalence["interval"]["confidence_level"]
+        return Text(
+            f"Composite rate, corrected: {percent(prevalence['value'])} "
+            f"{limits(prevalence['interval'])} ({level:g}% interval)",
+            style="bold",
+        )
+    return Text(f"Composite rate, corrected: none ({prevalence['status']})", style="bold red").append(
+        f"  observed: {percent(composite['observed_rate'])}", style="default"
+    )
+
+
+def _rates(result: Mapping[str, Any]) -> Table:
+    table = _table("", "units", "flagged", "observed", "interval", "corrected", "interval", "status")
+    rows = [("composite", result["composite"]), *result.get("categories", {}).items()]
+    for name, row in rows:
+        prevalence = row["prevalence"]
+        table.add_row(
+            words(name, "bold" if name == "composite" else ""),
+            str(row["n_units"]),
+            str(row["n_flagged"]),
+            percent(row["observed_rate"]),
+            limits(row["observed_interval"])
+            if row["observed_interval"]["status"] == "defined"
+            else "undefined",
+            percent(prevalence["value"]),
+            limits(prevalence["interval"]),
+            _status(prevalence["status"]),
+        )
+    for name, row in result.get("attributes", {}).items():
+        table.add_row(
+            words(name),
+            str(row["n_units"]),
+            str(row["n_flagged"]),
+            percent(row["rate"]),
+            "diagnostic",
+            "",
+            "",
+            "",
+        )
+    return table
+
+
+def _accounting(result: Mapping[str, Any]) -> Text:
+    counts = result["accounting"]
+    unscored = ", ".join(
+        f"{n} {name}" for name, n in counts.items() if n and name not in ("attempted", "scored")
+    )
+    text = Text(
+        f"{result['n_traces']} traces, {result['n_units']} units, {result['n_turns']} turns; "
+        f"{counts['scored']} fully scored" + (f", {unscored}" if unscored else "")
+    )
+    if counts["scored"] < counts["attempted"]:
+        worst = result["composite"]["worst_case"]
+        text.append(f"; if none or all of the undecided violate, the observed rate is {limits(worst)}")
+    if result["error_budget_exceeded"]:
+        text.append("\n! more units are unscored than the error budget allows", style="yellow")
+    return text
+
+
+def _meanings(rows: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterable[RenderableType]:
+    for status in sorted({row["status"] for _, row in rows} & set(STATUS_MEANING)):
+        yield Text(f"{status}: {STATUS_MEANING[status]}", style="dim")
