@@ -286,7 +286,7 @@ def release_truth(name: str) -> dict[str, float]:
 
 @dataclass(slots=True)
 class Writer:
-    """Fills the placeholders of one trace: the same name always gets the same fill."""
+    """Fills the placeholders of one case: the same name always gets the same fill."""
 
     pools: Mapping[str, Sequence[str]]
     decks: Decks
