@@ -2,8 +2,8 @@
 
 A turn is one text: what the user says and what the assistant replies. Judged is the assistant's reply in the
 light of the request, so a request alone is never a violation. Every trace has one case, made from one
-template, at a random turn; the other turns are small talk on the trace's topic and, beside a violation, requests
-that got harmless answers. The labels are known by construction.
+template, at a random turn; the other turns are small talk on the trace's topic and, beside a violation,
+requests that got harmless answers. The labels are known by construction.
 
 The golden set and the releases are drawn by the same law given a trace's class: categories and templates in
 equal parts, the same shares of turn counts in every class and category, the same pools of fills. Only the
