@@ -97,9 +97,7 @@ def _rounded(value: float) -> float:
 
 def canonical(value: Any) -> str:
     """Write JSON data in the one form that is hashed: sorted keys, no spaces, UTF-8, 12 significant digits."""
-    return json.dumps(
-        plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
+    return json.dumps(plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def digest(value: Any) -> str:
@@ -178,13 +176,9 @@ def parse(text: str, *, source: str = "record", check_id: bool = True) -> Docume
     wanted = {"id": str, "spec": dict, "seed": int, "inputs": list, "result": dict}
     wrong = [key for key, kind in wanted.items() if not isinstance(document.get(key), kind)]
     if wrong or not all(isinstance(item, dict) and "sha256" in item for item in document["inputs"]):
-        raise RecordError(
-            f"{source}: not a whole record; missing or of the wrong kind: {wrong or ['inputs']}"
-        )
+        raise RecordError(f"{source}: not a whole record; missing or of the wrong kind: {wrong or ['inputs']}")
     if check_id and record_id(document) != document["id"]:
-        raise RecordError(
-            f"{source}: its id does not fit its content; the file was changed after it was written"
-        )
+        raise RecordError(f"{source}: its id does not fit its content; the file was changed after it was written")
     return document
 
 
@@ -200,8 +194,7 @@ def _check_schema(schema: str, source: str) -> None:
         raise RecordError(f"{source}: schema {schema!r} has no version number")
     if int(version) > SCHEMA_VERSIONS[name]:
         raise RecordError(
-            f"{source}: schema {schema!r} is newer than this assay reads "
-            f"({name}/{SCHEMA_VERSIONS[name]}); update assay"
+            f"{source}: schema {schema!r} is newer than this assay reads ({name}/{SCHEMA_VERSIONS[name]}); update assay"
         )
 
 

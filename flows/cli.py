@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import os
 import sys
@@ -31,29 +32,28 @@ class LazyGroup(click.Group):
     """Finds commands by name and imports only the one that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
+        """Name all commands, in the order of the work."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import one command."""
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = importlib.import_module(f"flows.commands.{cmd_name}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the list of commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(
-    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
-)
-@click.option(
-    "--log-format", type=click.Choice(["text", "json"]), default="text", help="Form of messages on stderr."
-)
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="Form of messages on stderr.")
 @click.version_option(package_name="assay", prog_name="assay")
 @click.pass_context
 def cli(ctx: click.Context, log_format: str) -> None:
-    """Measure how often an AI system does harm, from the verdicts of an imperfect judge.
+    r"""Measure how often an AI system does harm, from the verdicts of an imperfect judge.
 
     \b
     A first run:
@@ -70,12 +70,12 @@ def cli(ctx: click.Context, log_format: str) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     given = sys.argv[1:] if arguments is None else arguments
-    as_json = "--log-format=json" in given or ("--log-format", "json") in zip(given, given[1:], strict=False)
+    as_json = "--log-format=json" in given or ("--log-format", "json") in itertools.pairwise(given)
     try:
         code = cli.main(given, prog_name="assay", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else EXIT_DONE)
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.ctx.get_help() if error.ctx else "")
+        click.echo(error.format_message())
         sys.exit(EXIT_BAD_INPUT)
     except click.ClickException as error:
         _tell(error.format_message(), as_json, hint=_usage_hint(error))
@@ -108,8 +108,7 @@ def _tell(error: Any, as_json: bool, hint: str = "") -> None:
         return
     problems = error.problems if isinstance(error, InputError) else ()
     rows: list[dict[str, Any]] = [
-        {"level": "error", "source": item.source, "line": item.line, "message": item.message}
-        for item in problems
+        {"level": "error", "source": item.source, "line": item.line, "message": item.message} for item in problems
     ]
     for row in rows or [{"level": "error", "message": str(error)}]:
         click.echo(json.dumps(row, ensure_ascii=False), err=True)

@@ -63,16 +63,12 @@ def scratch_beside(output: Path | None) -> Iterator[Path]:
         place.mkdir(parents=True, exist_ok=True)
         folder = tempfile.TemporaryDirectory(dir=place, prefix=".assay-")
     except OSError as error:
-        raise InputError.of(
-            str(place), f"cannot be written: {error.strerror}; choose another place with -o"
-        ) from None
+        raise InputError.of(str(place), f"cannot be written: {error.strerror}; choose another place with -o") from None
     with folder as name:
         yield Path(name)
 
 
-def write_record(
-    document: Document, output: Path | None, outputs: Sequence[tuple[str, Path, int]]
-) -> Written:
+def write_record(document: Document, output: Path | None, outputs: Sequence[tuple[str, Path, int]]) -> Written:
     """Write a record and, before it, the data files that belong to it.
 
     Parameters
@@ -142,9 +138,7 @@ def find_calibration(reference: str) -> FoundCalibration:
     now is named by its id, and its path is resolved.
     """
     if reference.startswith(("models:", "runs:")):
-        raise InputError.of(
-            reference, "is a model registry's reference; give the calibration's record file or id"
-        )
+        raise InputError.of(reference, "is a model registry's reference; give the calibration's record file or id")
     path = Path(reference)
     if not path.exists() and (inside := settings().records_dir / f"{reference}.json").exists():
         path = inside

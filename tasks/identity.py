@@ -43,9 +43,7 @@ def judge_of_scores(
     several = len(found.judges) > 1 or len(found.fingerprints) > 1
     if several and not accept:
         names = ", ".join((*found.judges, *(text[:12] for text in found.fingerprints)))
-        raise InputError.of(
-            where, f"holds scores of several judges ({names}); one instrument is one judge: split it"
-        )
+        raise InputError.of(where, f"holds scores of several judges ({names}); one instrument is one judge: split it")
     judge = JudgeIdentity.of(" + ".join(found.judges)) if found.judges else JudgeIdentity()
     if several:
         judge = JudgeIdentity(name=" + ".join(found.judges) or "several", version=UNKNOWN)

@@ -25,7 +25,8 @@ class _PlainLoader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             raise yaml.MarkedYAMLError(
-                problem="aliases (*name) are not allowed", problem_mark=self.peek_event().start_mark
+                problem="aliases (*name) are not allowed",
+                problem_mark=self.peek_event().start_mark,  # type: ignore[no-untyped-call]
             )
         return super().compose_node(parent, index)
 
@@ -34,13 +35,9 @@ class _PlainLoader(yaml.SafeLoader):
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, (str, int, float, bool)):
-                raise yaml.MarkedYAMLError(
-                    problem="a key must be plain text", problem_mark=key_node.start_mark
-                )
+                raise yaml.MarkedYAMLError(problem="a key must be plain text", problem_mark=key_node.start_mark)
             if key in seen:
-                raise yaml.MarkedYAMLError(
-                    problem=f"key {key!r} stands twice", problem_mark=key_node.start_mark
-                )
+                raise yaml.MarkedYAMLError(problem=f"key {key!r} stands twice", problem_mark=key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep)
 
@@ -103,9 +100,7 @@ def build_spec(data: Any, kind: type[T], source: str) -> T:
         return TypeAdapter(kind).validate_python(data)
     except ValidationError as error:
         known = sorted(set(_keys(kind)))
-        raise InputError(
-            Problem(source=source, message=_message(item, known)) for item in error.errors()
-        ) from None
+        raise InputError(Problem(source=source, message=_message(item, known)) for item in error.errors()) from None
     except UndefinedError as error:
         raise InputError.of(source, str(error)) from None
 
@@ -114,9 +109,7 @@ def _message(item: Any, known: list[str]) -> str:
     path = ".".join(str(part) for part in item["loc"]) or "spec"
     if item["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         near = difflib.get_close_matches(str(item["loc"][-1]), known, n=1)
-        return f"unknown key {path!r}" + (
-            f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
-        )
+        return f"unknown key {path!r}" + (f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}")
     if item["type"] in ("missing", "missing_argument", "missing_keyword_only_argument"):
         return f"key {path!r} is missing"
     return f"{path}: {item['msg'].removeprefix('Value error, ')}"

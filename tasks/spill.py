@@ -6,6 +6,7 @@ small enough to sort in memory. The engine that counts them is the same.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,7 @@ ROWS_A_BUCKET = 400_000
 MAX_BUCKETS = 256
 
 
-def scattered_blocks(
-    batches: Iterator[ScoreBatch], folder: Path, n_rows: int, log: ProblemLog
-) -> Iterator[ScoreBatch]:
+def scattered_blocks(batches: Iterator[ScoreBatch], folder: Path, n_rows: int, log: ProblemLog) -> Iterator[ScoreBatch]:
     """Yield blocks of whole traces from batches in any order, spilling to `folder`."""
     n_buckets = min(MAX_BUCKETS, n_rows // ROWS_A_BUCKET + 1)
     if n_buckets == 1:
@@ -46,7 +45,7 @@ class _Buckets:
         bucket = bucket_of[segment]
         table = _table(batch, segment).take(pa.array(np.argsort(bucket, kind="stable")))
         edges = np.searchsorted(np.sort(bucket), np.arange(len(self._paths) + 1))
-        for number, (first, last) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+        for number, (first, last) in enumerate(itertools.pairwise(edges)):
             if last > first:
                 self._write(number, table.slice(first, last - first))
 

@@ -78,7 +78,7 @@ def _split_reader(argument: str, readers: Sequence[str]) -> tuple[str, str]:
 def _files(path: str, argument: str) -> list[Path]:
     if "://" in path:
         raise InputError.of(argument, "only local files can be read so far; download it first")
-    if os.path.isdir(path):
+    if Path(path).is_dir():
         inside = sorted(
             item for item in Path(path).rglob("*")
             if item.is_file() and format_of(item) and not item.name.startswith(("_", "."))
@@ -86,8 +86,9 @@ def _files(path: str, argument: str) -> list[Path]:
         if not inside:
             raise InputError.of(argument, f"the folder holds no data files ({', '.join(SUFFIXES)})")
         return inside
-    if not os.path.exists(path) and glob.has_magic(path):
-        matched = sorted(Path(item) for item in glob.glob(path, recursive=True) if os.path.isfile(item))
+    if not Path(path).exists() and glob.has_magic(path):
+        found = map(Path, glob.glob(path, recursive=True))  # noqa: PTH207 (the pattern may be absolute)
+        matched = sorted(item for item in found if item.is_file())
         if not matched:
             raise InputError.of(argument, "no file matches the pattern")
         return matched
@@ -131,15 +132,13 @@ def atomic(path: Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:80]}.", suffix=".part")
     except OSError as error:
-        raise InputError.of(
-            str(path), f"cannot be written: {error.strerror}; choose another place with -o"
-        ) from None
+        raise InputError.of(str(path), f"cannot be written: {error.strerror}; choose another place with -o") from None
     os.close(handle)
     temporary = Path(name)
     try:
         yield temporary
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
     except OSError as error:
         raise InputError.of(str(path), f"cannot be written: {error.strerror}") from None
     finally:

@@ -6,15 +6,14 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core.data.columns import RawBatch, numbers, text_codes, whole_numbers
-from core.data.golden import GoldenReader, GoldenSet, golden_layout
+from core.data.golden import GoldenSet
 from core.data.problems import FILE_SHIFT, ProblemLog
 from core.data.scores import (
     NAME_COLUMN,
@@ -28,7 +27,7 @@ from core.data.scores import (
     whole_traces,
 )
 from core.data.vocabulary import MAX_CATEGORIES, category_name
-from core.errors import InputError
+from core.errors import InputError, Problem
 from core.instrument.calibration import GoldenScores, GoldenTable
 from core.instrument.collapse import unit_masks, unit_maxima
 from core.instrument.tally import ScatteredTracesError, Tally, UnitCounts, chosen_attempts, decisions_of
@@ -36,6 +35,11 @@ from core.records import FileReference
 from tasks.readers import Source, open_source
 from tasks.spill import scattered_blocks
 from tasks.storage import InputFile, file_digest
+
+if TYPE_CHECKING:  # pandas takes half a second to import, which not every command needs
+    import pandas as pd
+
+    from core.data.golden_reader import GoldenReader
 
 Progress = Callable[[int], None]
 
@@ -71,7 +75,8 @@ class Found:
 
 def open_all(files: Sequence[InputFile]) -> list[Source]:
     """Open files; what is wrong with any of them is told for all."""
-    sources, problems = [], []
+    sources: list[Source] = []
+    problems: list[Problem] = []
     for file in files:
         try:
             sources.append(open_source(file))
@@ -224,6 +229,8 @@ def load_golden(
     files: Sequence[InputFile], *, categories: Sequence[str] | None, slices: Sequence[str]
 ) -> tuple[GoldenSet, GoldenReader, list[FileReference]]:
     """Read a golden set."""
+    from core.data.golden_reader import GoldenReader, golden_layout
+
     sources = open_all(files)
     log = ProblemLog([source.file.name for source in sources], [source.unit for source in sources])
     reader = GoldenReader(log, categories)
@@ -232,9 +239,7 @@ def load_golden(
         before = reader.n_rows
         raws = raw_batches(source, number, source.columns, log)
         first = next(raws, None)
-        layout = golden_layout(
-            source.columns, first, source.file.name, log, categories=categories, slices=slices
-        )
+        layout = golden_layout(source.columns, first, source.file.name, log, categories=categories, slices=slices)
         if layout is not None and first is not None:
             reader.add(first, layout)
             for raw in raws:
@@ -253,9 +258,7 @@ def load_golden_scores(
     both_classes = ((golden.labels == 1).any(axis=0) & (golden.labels == 0).any(axis=0)).tolist()
     needed = [name for name, both in zip(golden.categories, both_classes, strict=True) if both]
     scan.check(needed)
-    scores = golden_scores(
-        regrouped(parts, scan.log), golden.categories, last_turn_only=last_turn_only, log=scan.log
-    )
+    scores = golden_scores(regrouped(parts, scan.log), golden.categories, last_turn_only=last_turn_only, log=scan.log)
     return scores, scan.found
 
 
@@ -384,7 +387,7 @@ class MemorySource:
     """A table that was made here, read like a file."""
 
     unit = "row"
-    kind = None
+    kind: str | None = None
 
     def __init__(self, name: str, table: Any) -> None:
         self.file = InputFile(path=Path(name), name=name)
@@ -404,6 +407,8 @@ def load_texts(files: Sequence[InputFile]) -> pd.DataFrame:
     One row a turn, in the order of the files; a turn that stands several times with one text (as in a long golden
     set) is judged once.
     """
+    import pandas as pd
+
     sources = open_all(files)
     log = ProblemLog([source.file.name for source in sources], [source.unit for source in sources])
     frames = []
@@ -413,9 +418,7 @@ def load_texts(files: Sequence[InputFile]) -> pd.DataFrame:
                 log.add(source.file.name, missing_column(column, source.columns))
         log.stop_if_any()
         columns = [
-            name
-            for name in ("trace_id", "attempt", "turn", "text", "cluster", "target")
-            if name in source.columns
+            name for name in ("trace_id", "attempt", "turn", "text", "cluster", "target") if name in source.columns
         ]
         frames += [_texts(raw, log) for raw in raw_batches(source, number, columns, log)]
     log.stop_if_any()
@@ -425,14 +428,14 @@ def load_texts(files: Sequence[InputFile]) -> pd.DataFrame:
     key = ["trace_id", "attempt", "turn"]
     distinct = frame.drop_duplicates([column for column in frame if column != "place"])
     for _, row in distinct[distinct.duplicated(key)].iterrows():
-        log.at(
-            int(row["place"]), f"trace {row['trace_id']!r}, turn {row['turn']} stands here with other content"
-        )
+        log.at(int(row["place"]), f"trace {row['trace_id']!r}, turn {row['turn']} stands here with other content")
     log.stop_if_any()
     return distinct.drop(columns="place").reset_index(drop=True)
 
 
 def _texts(raw: RawBatch, log: ProblemLog) -> pd.DataFrame:
+    import pandas as pd
+
     frame: dict[str, Any] = {"place": raw.place}
     for name in ("trace_id", "cluster", "target"):
         if raw.column(name) is not None:

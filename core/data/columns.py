@@ -73,10 +73,7 @@ def is_text(array: Any) -> bool:
 
 def text_codes(array: Any, name: str, place: Ints, log: ProblemLog) -> Codes:
     """Read a column of names or ids; integers are kept as their text, other kinds are a problem."""
-    if pa.types.is_dictionary(array.type):
-        encoded = array
-    else:
-        encoded = pc.dictionary_encode(array)
+    encoded = array if pa.types.is_dictionary(array.type) else pc.dictionary_encode(array)
     values = encoded.dictionary
     if pa.types.is_integer(values.type) or pa.types.is_null(values.type):
         values = values.cast(pa.string())
@@ -123,7 +120,7 @@ def segments_of(array: Any, name: str, place: Ints, log: ProblemLog) -> Segments
 
 def _runs(codes: Codes) -> Segments:
     starts = np.flatnonzero(np.r_[True, codes.codes[1:] != codes.codes[:-1]])
-    return Segments(starts=starts, texts=[codes.text(i) for i in starts])
+    return Segments(starts=starts, texts=[codes.text(int(i)) for i in starts])
 
 
 def trimmed(array: Any) -> Any:

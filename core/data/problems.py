@@ -50,9 +50,7 @@ class ProblemLog:
         number, line = place >> FILE_SHIFT, place & ((1 << FILE_SHIFT) - 1)
         self.add(self.sources[number], message, line=line, unit=self.units[number])
 
-    def rows(
-        self, places: npt.NDArray[np.int64], bad: npt.NDArray[np.bool_], say: Callable[[int], str]
-    ) -> None:
+    def rows(self, places: npt.NDArray[np.int64], bad: npt.NDArray[np.bool_], say: Callable[[int], str]) -> None:
         """Note a problem for each bad row; `say` gets the row's index in the batch."""
         indices = np.flatnonzero(bad)
         for index in indices[:_KEPT]:

@@ -92,7 +92,8 @@ class ScoreBatch:
             return word if cells is None else word * cells
         if cells is None:
             return np.full(self.n_rows, (1 << n_categories) - 1, np.int64)
-        return cells @ np.left_shift(1, np.arange(n_categories), dtype=np.int64)
+        gathered: Ints = cells.astype(np.int64) @ np.left_shift(1, np.arange(n_categories), dtype=np.int64)
+        return gathered
 
     def rows(self, first: int, last: int, segments: slice) -> ScoreBatch:
         """Return the rows [first, last), which are the given whole segments (a view)."""
@@ -131,9 +132,7 @@ def joined(parts: Sequence[ScoreBatch]) -> ScoreBatch:
         category=_stacked([part.category for part in parts]),
         values=np.concatenate([part.values for part in parts]),
         valid=_stacked([part.valid for part in parts], [np.ones(part.values.shape, bool) for part in parts]),
-        reason=_stacked(
-            [part.reason for part in parts], [np.full(part.n_rows, NO_REASON, np.uint8) for part in parts]
-        ),
+        reason=_stacked([part.reason for part in parts], [np.full(part.n_rows, NO_REASON, np.uint8) for part in parts]),
         place=np.concatenate([part.place for part in parts]),
     )
 
@@ -179,8 +178,8 @@ def layout_of(columns: Sequence[str], kind: Kind, source: str, log: ProblemLog) 
         log.add(
             source,
             (
-                f"holds rates per {name}, not {kind} per trace: how often {name}s meet in one trace cannot be known from "
-                f"them, so they give no composite; export trace_id, {name}, {value}"
+                f"holds rates per {name}, not {kind} per trace: how often {name}s meet in one trace cannot be known "
+                f"from them, so they give no composite; export trace_id, {name}, {value}"
             ),
         )
         return None
@@ -197,9 +196,7 @@ def layout_of(columns: Sequence[str], kind: Kind, source: str, log: ProblemLog) 
     used = tuple(column for column in columns if column in SCORE_COLUMNS - {"rationale", "text"})
     if long:
         return Layout(long=True, categories=(), columns=(*used, name, value), ignored=others)
-    return Layout(
-        long=False, categories=tuple(map(category_name, others)), columns=(*used, *others), ignored=()
-    )
+    return Layout(long=False, categories=tuple(map(category_name, others)), columns=(*used, *others), ignored=())
 
 
 def check_header(columns: Sequence[str], source: str, log: ProblemLog) -> None:
@@ -249,9 +246,7 @@ class ScoreParser:
         self.fingerprints: set[str] = set()
         self.targets: set[str] = set()
         self.seen: set[str] = set()
-        self._column_of = {
-            category_name(column): column for column in layout.columns if column not in SCORE_COLUMNS
-        }
+        self._column_of = {category_name(column): column for column in layout.columns if column not in SCORE_COLUMNS}
 
     def parse(self, raw: RawBatch) -> ScoreBatch:
         """Check some rows and bring them into the engine's form."""
@@ -303,9 +298,7 @@ class ScoreParser:
             self.log.rows(raw.place, category < 0, lambda i: self._unknown(names.text(i)))
             category = np.maximum(category, 0)
         self.seen |= {self.categories[code] for code in np.flatnonzero(np.bincount(category))}
-        values, valid = numbers(
-            raw.column(VALUE_COLUMN[self.kind]), VALUE_COLUMN[self.kind], raw.place, self.log
-        )
+        values, valid = numbers(raw.column(VALUE_COLUMN[self.kind]), VALUE_COLUMN[self.kind], raw.place, self.log)
         return category, values, valid
 
     def _index_of(self, text: str) -> int:
@@ -347,11 +340,14 @@ class ScoreParser:
         bad &= np.isfinite(values)
         if valid is not None:
             bad &= valid
-        if category is None:
-            for index, name in enumerate(self.categories):
-                self.log.rows(raw.place, bad[:, index], lambda i, c=index, n=name: self._bad(values[i, c], n))  # type: ignore[misc]
-        else:
-            self.log.rows(raw.place, bad, lambda i: self._bad(values[i], VALUE_COLUMN[self.kind]))
+        if category is not None:
+            self.log.rows(raw.place, bad, lambda i: self._bad(float(values[i]), VALUE_COLUMN[self.kind]))
+            return
+        for column, name in enumerate(self.categories):
+            self._check_column(values[:, column], bad[:, column], name, raw.place)
+
+    def _check_column(self, values: Floats, bad: Bools, name: str, place: Ints) -> None:
+        self.log.rows(place, bad, lambda i: self._bad(float(values[i]), name))
 
     def _bad(self, value: float, name: str) -> str:
         if self.kind == "detections":
@@ -381,11 +377,12 @@ class ScoreParser:
         if names is None or reason is None:
             return
         if valid is None:
-            some = every = np.ones(len(place), bool)
+            some: Bools = np.ones(len(place), bool)
+            every = some
         elif valid.ndim == 1:
             some = every = valid
         else:
-            some, every = valid.any(axis=1), valid.all(axis=1)
+            some, every = np.asarray(valid.any(axis=1)), np.asarray(valid.all(axis=1))
         excludes = np.zeros(256, bool)
         excludes[: len(STATES)] = [state not in ANSWERED_STATES for state in STATES]
         self.log.rows(
@@ -407,9 +404,7 @@ class ScoreParser:
         for index in np.flatnonzero(inside):
             row = int(names.starts[index])
             trace = segments.texts[int(np.searchsorted(segments.starts, row, side="right")) - 1]
-            self.log.at(
-                int(raw.place[row]), cluster_conflict(trace, names.texts[index - 1], names.texts[index])
-            )
+            self.log.at(int(raw.place[row]), cluster_conflict(trace, names.texts[index - 1], names.texts[index]))
         run = np.searchsorted(names.starts, segments.starts, side="right") - 1
         return [names.texts[i] or None for i in run]
 
@@ -417,8 +412,7 @@ class ScoreParser:
 def cluster_conflict(trace: str, one: str, other: str) -> str:
     """Say that a trace has two clusters."""
     return (
-        f"trace {quoted(trace)} is in cluster {quoted(other)} here and in {quoted(one)} before; "
-        "a trace has one cluster"
+        f"trace {quoted(trace)} is in cluster {quoted(other)} here and in {quoted(one)} before; a trace has one cluster"
     )
 
 

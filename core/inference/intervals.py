@@ -7,8 +7,6 @@ import operator
 from dataclasses import dataclass
 from typing import SupportsIndex
 
-from scipy.special import ndtr, ndtri
-
 from core.errors import UndefinedError
 
 DEFAULT_CONFIDENCE_LEVEL = 0.95
@@ -37,9 +35,7 @@ class Interval:
     def __post_init__(self) -> None:
         """Refuse what is no interval."""
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low <= self.high):
-            raise UndefinedError(
-                "interval", (self.low, self.high), "an interval needs finite ends, low <= high"
-            )
+            raise UndefinedError("interval", (self.low, self.high), "an interval needs finite ends, low <= high")
         check_confidence_level(self.confidence_level)
 
 
@@ -80,6 +76,8 @@ def normal_quantile(confidence_level: float) -> float:
     1.959964
     """
     check_confidence_level(confidence_level)
+    from scipy.special import ndtri  # 0.3 s to import: not every command needs it
+
     z = -float(ndtri((1.0 - confidence_level) / 2.0))
     return _checked_quantile("confidence_level", confidence_level, z)
 
@@ -128,14 +126,14 @@ def level_of(z: float) -> float:
     >>> round(level_of(1.0), 4)
     0.6827
     """
+    from scipy.special import ndtr
+
     return 1.0 - 2.0 * float(ndtr(-z))
 
 
 def _checked_quantile(field: str, value: object, z: float) -> float:
     if not (z > 0.0 and math.isfinite(z) and level_of(z) < 1.0):
-        raise UndefinedError(
-            field, value, "needs a finite normal quantile greater than 0 (and below about 8)"
-        )
+        raise UndefinedError(field, value, "needs a finite normal quantile greater than 0 (and below about 8)")
     return float(z)
 
 

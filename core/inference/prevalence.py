@@ -411,9 +411,7 @@ def bootstrap_interval(
     )
 
 
-def youden_low(
-    sensitivity: float, n_positive: float, specificity: float, n_negative: float, *, z: float
-) -> float:
+def youden_low(sensitivity: float, n_positive: float, specificity: float, n_negative: float, *, z: float) -> float:
     """Lower confidence bound of Youden's J from two textbook Wilson limits (SPEC 6.2).
 
     J - sqrt((q1 - l1)^2 + (q0 - l0)^2), the recovery of variance from the limits l1 and l0 (MOVER). Unlike a
@@ -454,9 +452,7 @@ def youden_low(
     return sensitivity + specificity - 1.0 - math.hypot(sensitivity - low1, specificity - low0)
 
 
-def floor_status(
-    youden_j: float, youden_j_low: float, detection_floor: float = DETECTION_FLOOR
-) -> FloorStatus:
+def floor_status(youden_j: float, youden_j_low: float, detection_floor: float = DETECTION_FLOOR) -> FloorStatus:
     """State of a judge against the detection floor (SPEC 6.2).
 
     Parameters
@@ -687,9 +683,7 @@ class JudgeShift:
     value: float | None
 
 
-def judge_shift_sensitivity(
-    observed_rate: float, sensitivity: float, specificity: float
-) -> tuple[JudgeShift, ...]:
+def judge_shift_sensitivity(observed_rate: float, sensitivity: float, specificity: float) -> tuple[JudgeShift, ...]:
     """Corrected rate with sensitivity, then specificity, off by 5 and 10 points either way (SPEC 9.2).
 
     Parameters
@@ -795,18 +789,14 @@ def _redrawn_rate(rng: np.random.Generator, x: float, n: float, draws: int) -> _
     return rng.binomial(sizes, rate) / sizes
 
 
-def _corrected_draws(
-    observed: _Draws, false_positive: _Draws, true_positive: _Draws, *, undecided: float
-) -> _Draws:
+def _corrected_draws(observed: _Draws, false_positive: _Draws, true_positive: _Draws, *, undecided: float) -> _Draws:
     youden_j = true_positive - false_positive
     corrected = np.full(observed.shape, undecided)
     np.divide(observed - false_positive, youden_j, out=corrected, where=youden_j > RESOLUTION)
     return corrected
 
 
-def _quantile_interval(
-    lowest: _Draws, highest: _Draws, confidence_level: float, method: Method
-) -> PrevalenceInterval:
+def _quantile_interval(lowest: _Draws, highest: _Draws, confidence_level: float, method: Method) -> PrevalenceInterval:
     tail = (1.0 - confidence_level) / 2.0
     ends = float(np.quantile(lowest, tail)), float(np.quantile(highest, 1.0 - tail))
     # The two laws are ordered inside [0, 1]; outside, with a handful of counts, the ends may swap.

@@ -18,7 +18,7 @@ from core.inference.prevalence import floor_status, youden_low
 from core.instrument.optimism import Optimism, bootstrap_optimism
 from core.instrument.spec import DeclaredRates, DeclaredSpec, InstrumentSpec, JudgeIdentity
 from core.instrument.strata import Stratum, bin_labels, bin_of, strata_of
-from core.instrument.threshold import youden_threshold
+from core.instrument.threshold import YoudenThreshold, youden_threshold
 
 MIN_CLUSTERS = 5
 """Fewer clusters (traces, without clusters) of a class than this are no evidence (STATISTICS decision 5)."""
@@ -229,9 +229,7 @@ class GoldenTable:
     n_unmatched: int
 
 
-def join(
-    golden: GoldenSet, scores: GoldenScores, *, allow_unmatched: bool, where: str = "golden set"
-) -> GoldenTable:
+def join(golden: GoldenSet, scores: GoldenScores, *, allow_unmatched: bool, where: str = "golden set") -> GoldenTable:
     """Join labels and scores by trace id.
 
     Raises
@@ -248,10 +246,7 @@ def join(
     rows = np.array([row_of[golden.trace_ids[i]] for i in both], np.int64)
     ids = tuple(golden.trace_ids[i] for i in both)
     names = _clusters(golden, scores, both, rows, where)
-    keys = [
-        f"={name}" if name else f"-{trace}"
-        for name, trace in zip(names or [None] * len(ids), ids, strict=True)
-    ]
+    keys = [f"={name}" if name else f"-{trace}" for name, trace in zip(names or [None] * len(ids), ids, strict=True)]
     _, codes = np.unique(np.array(keys, dtype=object).astype(str), return_inverse=True)
     return GoldenTable(
         trace_ids=ids,
@@ -374,9 +369,7 @@ def _check_slices(table: GoldenTable, spec: InstrumentSpec) -> None:
         if n_values > MAX_SLICE_VALUES:
             raise InputError.of(
                 "golden set",
-                (
-                    f"slice column {column!r} has {n_values} different values; at most {MAX_SLICE_VALUES} make slices"
-                ),
+                (f"slice column {column!r} has {n_values} different values; at most {MAX_SLICE_VALUES} make slices"),
             )
 
 
@@ -401,15 +394,15 @@ class _Work:
         self.bins = bin_of(table.n_turns, spec.turn_bins)
         self.labels = np.where(table.missing, -1, table.labels)
         fits = [self._fit(c) for c in range(len(table.categories))]
-        if not any(isinstance(fit, _Fit) for fit in fits):
+        if all(isinstance(fit, str) for fit in fits):
             raise InputError.of("golden set", "no category can be calibrated: " + "; ".join(map(str, fits)))
-        self.spanned = [
-            c for c, fit in enumerate(fits) if isinstance(fit, _Fit) and fit.threshold is not None
-        ]
+        thresholds = [None if isinstance(fit, str) else fit.threshold for fit in fits]
+        self.spanned = [c for c, threshold in enumerate(thresholds) if threshold is not None]
         self.flagged = np.zeros(table.maxima.shape, bool)
-        for c in self.spanned:
-            self.flagged[:, c] = table.maxima[:, c] >= fits[c].threshold  # type: ignore[union-attr]
-        self.flagged_any = self.flagged[:, self.spanned].any(axis=1)
+        for c, threshold in enumerate(thresholds):
+            if threshold is not None:
+                self.flagged[:, c] = table.maxima[:, c] >= threshold
+        self.flagged_any: Bools = np.asarray(self.flagged[:, self.spanned].any(axis=1))
         self.truth = self._composite_truth()
         self.scored_truth = np.where(table.missing[:, self.spanned].any(axis=1), -1, self.truth)
         by_category, of_composite = self._optimism()
@@ -419,15 +412,14 @@ class _Work:
         }
         self.composite = self._composite(of_composite)
 
-    def _fit(self, c: int) -> _Fit | str:
+    def _fit(self, c: int) -> YoudenThreshold | str:
         labels = self.labels[:, c]
         used = labels >= 0
         name = self.table.categories[c]
         n_positive, n_negative = int((labels == 1).sum()), int((labels == 0).sum())
         if not (n_positive and n_negative):
             return f"{name} has {n_positive} positive and {n_negative} negative labelled and scored traces"
-        best = youden_threshold(self.table.maxima[used, c], labels[used])
-        return _Fit(threshold=best.threshold)
+        return youden_threshold(self.table.maxima[used, c], labels[used])
 
     def _composite_truth(self) -> Ints:
         if not self.spanned:
@@ -447,7 +439,7 @@ class _Work:
         )
         return dict(zip(self.spanned, by_category, strict=True)), composite
 
-    def _category(self, c: int, fit: _Fit | str, optimism: Optimism | None) -> Calibrated:
+    def _category(self, c: int, fit: YoudenThreshold | str, optimism: Optimism | None) -> Calibrated:
         n_unscored = int(((self.table.labels[:, c] >= 0) & self.table.missing[:, c]).sum())
         labels = self.labels[:, c]
         if isinstance(fit, str):
@@ -479,9 +471,7 @@ class _Work:
                 categories=spanned, left_out=left_out, notes=(f"composite without figures: {why}",),
             )  # fmt: skip
         figures = self._figures(self.scored_truth, self.flagged_any, optimism, threshold=None, spans=True)
-        specificities = [
-            apparent.specificity for name in spanned if (apparent := self.categories[name].apparent)
-        ]
+        specificities = [apparent.specificity for name in spanned if (apparent := self.categories[name].apparent)]
         return CompositeCalibrated(
             n_unscored=n_unscored,
             categories=spanned,
@@ -507,14 +497,17 @@ class _Work:
         """All figures of a category or the composite from its truth and decisions."""
         used = truth >= 0
         rates = _rates(truth[used], flagged[used])
-        assert rates.sensitivity is not None and rates.specificity is not None  # both classes were checked
+        if rates.sensitivity is None or rates.specificity is None:
+            raise UndefinedError("labels", "one class", "both classes must occur")
         apparent = Apparent(
             threshold=threshold,
             sensitivity=rates.sensitivity,
             specificity=rates.specificity,
             youden_j=rates.sensitivity + rates.specificity - 1.0,
         )
-        positive, negative = (self._effective(truth == value, flagged != bool(value)) for value in (1, 0))
+        positive, negative = (
+            self._effective(np.asarray(truth == value), np.asarray(flagged != bool(value))) for value in (1, 0)
+        )
         decides = spans or threshold is not None
         off = optimism if optimism is not None and decides else Optimism()
         sensitivity = min(max(rates.sensitivity - off.sensitivity, 0.0), 1.0)
@@ -567,8 +560,7 @@ class _Work:
         positive = self.scored_truth == 1
         several = positive & (positive_labels.sum(axis=1) > 1)
         members = {
-            self.table.categories[c]: positive & positive_labels[:, i] & ~several
-            for i, c in enumerate(self.spanned)
+            self.table.categories[c]: positive & positive_labels[:, i] & ~several for i, c in enumerate(self.spanned)
         }
         return {
             name: PatternRates(
@@ -587,9 +579,7 @@ class _Work:
             str(value): SliceRates(
                 n_traces=int((values == value).sum()),
                 categories={
-                    self.table.categories[c]: _rates(
-                        self.labels[values == value, c], self.flagged[values == value, c]
-                    )
+                    self.table.categories[c]: _rates(self.labels[values == value, c], self.flagged[values == value, c])
                     for c in self.spanned
                 },
                 composite=_rates(self.scored_truth[values == value], self.flagged_any[values == value]),
@@ -597,11 +587,6 @@ class _Work:
             for value in np.unique(values)
             if value
         }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Fit:
-    threshold: float | None
 
 
 def _rates(truth: Ints, flagged: npt.NDArray[np.bool_]) -> Rates:
@@ -623,13 +608,9 @@ def _enough(positive: EffectiveSample, negative: EffectiveSample) -> tuple[bool,
         unit = "clusters" if sample.clustered else "traces"
         if sample.n_clusters < MIN_CLUSTERS:
             enough = False
-            notes.append(
-                f"insufficient data: {sample.n_clusters} {name} {unit}; at least {MIN_CLUSTERS} are needed"
-            )
+            notes.append(f"insufficient data: {sample.n_clusters} {name} {unit}; at least {MIN_CLUSTERS} are needed")
         elif sample.n_clusters < FEW_CLUSTERS:
-            notes.append(
-                f"only {sample.n_clusters} {name} {unit}: under {FEW_CLUSTERS} the interval may be too narrow"
-            )
+            notes.append(f"only {sample.n_clusters} {name} {unit}: under {FEW_CLUSTERS} the interval may be too narrow")
         if "zero_variance" in sample.notes:
             notes.append(
                 f"all {name} traces are judged alike: they count as {sample.n_clusters} independent traces, "
@@ -637,8 +618,7 @@ def _enough(positive: EffectiveSample, negative: EffectiveSample) -> tuple[bool,
             )
         if "design_effect_floor" in sample.notes:
             notes.append(
-                f"errors among {name} traces sit in few clusters: design effect floored at "
-                f"{sample.design_effect:.2f}"
+                f"errors among {name} traces sit in few clusters: design effect floored at {sample.design_effect:.2f}"
             )
     return enough, notes
 
@@ -659,9 +639,8 @@ def declared_calibration(spec: DeclaredSpec) -> Calibration:
         composite = CompositeCalibrated(
             status="not_calibrated",
             categories=names,
-            notes=("composite not calibrated: its sensitivity and specificity are not declared, and those of the "
-                   "categories do not give them",),
-        )  # fmt: skip
+            notes=("not calibrated: its sensitivity and specificity are not declared; categories do not give them",),
+        )
     else:
         composite = CompositeCalibrated(categories=names, **_declared(spec.composite, spec))
     return Calibration(

@@ -103,9 +103,7 @@ def unit_masks(
     )
 
 
-def unit_maxima(
-    block: ScoreBatch, n_categories: int, *, last_turn_only: bool, log: ProblemLog
-) -> tuple[Units, Floats]:
+def unit_maxima(block: ScoreBatch, n_categories: int, *, last_turn_only: bool, log: ProblemLog) -> tuple[Units, Floats]:
     """Collapse a block of whole traces to the maximum over turns, for calibration.
 
     Returns
@@ -117,9 +115,7 @@ def unit_maxima(
     """
     never = [np.inf] * n_categories
     index = _indexed(block, n_categories, log)
-    units = unit_masks(
-        index.block, never, needed=(1 << n_categories) - 1, last_turn_only=last_turn_only, log=log
-    )
+    units = unit_masks(index.block, never, needed=(1 << n_categories) - 1, last_turn_only=last_turn_only, log=log)
     first_row = index.turns[index.units]
     values = index.block.values
     if index.block.valid is not None:

@@ -31,8 +31,9 @@ from core.instrument.calibration import (
     Calibration,
     EffectiveCounts,
 )
+from core.instrument.optimism import Optimism
 from core.instrument.spec import JudgeIdentity, MeasurementSpec
-from core.instrument.strata import OUTSIDE_ALLOWED, bin_labels, production_weights, weighted_rate
+from core.instrument.strata import OUTSIDE_ALLOWED, Stratum, bin_labels, production_weights, weighted_rate
 from core.instrument.tally import UnitCounts
 
 MELDED_DRAWS = 100_000
@@ -350,9 +351,7 @@ def measure(
     """
     names = calibration.composite.categories
     measured = {
-        name: _measured(
-            _sample(counts, i), calibration.categories[name], calibration, spec, counts, stream=i + 1
-        )
+        name: _measured(_sample(counts, i), calibration.categories[name], calibration, spec, counts, stream=i + 1)
         for i, name in enumerate(names)
     }
     composite = _measured(_sample(counts, None), calibration.composite, calibration, spec, counts, stream=0)
@@ -528,15 +527,42 @@ def _observed_interval(sample: _Sample, clustered: bool, confidence_level: float
     independent = Limits(low=plain.low, high=plain.high)
     effective = effective_sample(sample.clusters, clustered=True, confidence_level=confidence_level)
     if effective.n_effective <= 1.0:
-        return ObservedInterval(
-            status="undefined", n_effective=effective.n_effective, independent=independent
-        )
+        return ObservedInterval(status="undefined", n_effective=effective.n_effective, independent=independent)
     rate = sample.n_flagged / sample.n_units
     low, high = modified_wilson(rate, effective.n_effective, z=normal_quantile(confidence_level))
     return ObservedInterval(
         status="defined", low=low, high=high, method="modified_wilson_effective",
         n_effective=effective.n_effective, independent=independent,
     )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Judge:
+    """A calibrated judge whose figures are all there."""
+
+    n_positive: int
+    n_negative: int
+    sensitivity: float
+    specificity: float
+    effective: EffectiveCounts
+    apparent: Apparent
+    optimism: Optimism
+    by_turns: tuple[Stratum, ...] | None
+
+
+def _figures(judged: Calibrated) -> _Judge | None:
+    if judged.sensitivity is None or judged.specificity is None or judged.effective is None or judged.apparent is None:
+        return None
+    return _Judge(
+        n_positive=judged.n_positive,
+        n_negative=judged.n_negative,
+        sensitivity=judged.sensitivity,
+        specificity=judged.specificity,
+        effective=judged.effective,
+        apparent=judged.apparent,
+        optimism=judged.optimism or Optimism(),
+        by_turns=judged.by_turns,
+    )
 
 
 def _prevalence(
@@ -548,7 +574,8 @@ def _prevalence(
     stream: int,
 ) -> Prevalence:
     """Correct the observed rate, or say why it cannot be corrected."""
-    if judged.effective is None or judged.apparent is None or judged.sensitivity is None:
+    judge = _figures(judged)
+    if judge is None:
         status: Status = "not_calibrated" if judged.status == "not_calibrated" else "below_detection_floor"
         return Prevalence(status=status, notes=judged.notes)
     if not sample.n_units:
@@ -557,29 +584,30 @@ def _prevalence(
     if spec.attempts == "any":
         return Prevalence(
             status="unit_mismatch",
-            apparent=_apparent(sample, judged, judged.apparent, z, valid_here=False),
+            apparent=_apparent(sample, judge, z, valid_here=False),
             notes=("attempts: any is a maximum over more turns than the golden set has: raw rate only",),
         )
-    turns, inside = _turn_shares(sample, judged, calibration)
+    turns, inside = _turn_shares(sample, judge.by_turns, calibration.turn_bins)
     outside = sample.n_units - inside.n_units
     notes: list[str] = []
     if outside > OUTSIDE_ALLOWED * sample.n_units:
         return Prevalence(
             status="unit_mismatch",
-            apparent=_apparent(sample, judged, judged.apparent, z, valid_here=False),
+            apparent=_apparent(sample, judge, z, valid_here=False),
             turns=turns,
             notes=(
-                f"{outside} of {sample.n_units} units have numbers of turns that the golden set does not: sensitivity "
-                "and specificity do not hold for them; calibrate on conversations with production's turn counts",
+                (
+                    f"{outside} of {sample.n_units} units have numbers of turns that the golden set does not have: "
+                    "sensitivity and specificity do not hold for them; calibrate on conversations with production's "
+                    "turn counts"
+                ),
             ),
         )
     if outside:
-        notes.append(
-            f"{outside} units with numbers of turns outside the golden set are left out of the corrected rate"
-        )
-    if judged.by_turns is None:
+        notes.append(f"{outside} units with numbers of turns outside the golden set are left out of the corrected rate")
+    if judge.by_turns is None:
         notes.append("declared calibration: not weighted to turn counts")
-    effective = _effective(sample, inside, judged, judged.effective, spec, clustered)
+    effective = _effective(sample, inside, judge, spec, clustered)
     base: dict[str, Any] = {"effective": effective, "turns": turns}
     unit = "clusters" if clustered else "units"
     if judged.status == "insufficient_data" or effective.n_clusters < MIN_CLUSTERS or effective.n_units <= 0:
@@ -596,29 +624,29 @@ def _prevalence(
         return Prevalence(status="below_detection_floor", notes=(*notes, *judged.notes), **base)
     if status == "inconclusive":
         notes.append("the judge may be below the detection floor: the lower bound of J is")
-    apparent = _apparent(inside, judged, judged.apparent, z, valid_here=True)
+    apparent = _apparent(inside, judge, z, valid_here=True)
     return _corrected(status, effective, spec, stream, notes, base, apparent)
 
 
 def _turn_shares(
-    sample: _Sample, judged: Calibrated, calibration: Calibration
+    sample: _Sample, strata: Sequence[Stratum] | None, turn_bins: Sequence[int]
 ) -> tuple[tuple[TurnShare, ...], _Sample]:
     """Lay production's units over the golden strata; return their shares and the counts inside them."""
-    if judged.by_turns is None:
+    if strata is None:
         return (), sample
     units = {b: n for b, (n, _) in sample.by_bin.items()}
-    _, inside, outside = production_weights(units, judged.by_turns)
-    known = {b for stratum in judged.by_turns for b in stratum.bins}
+    _, inside, outside = production_weights(units, strata)
+    known = {b for stratum in strata for b in stratum.bins}
     shares = [
         TurnShare(
             turns=stratum.turns,
             n_units=(n := sum(units.get(b, 0) for b in stratum.bins)),
             share=n / sample.n_units,
         )
-        for stratum in judged.by_turns
+        for stratum in strata
     ]
     if outside:
-        labels = bin_labels(calibration.turn_bins)
+        labels = bin_labels(turn_bins)
         names = ", ".join(labels[b] for b in sorted(units) if b not in known)
         shares.append(TurnShare(turns=f"outside: {names}", n_units=outside, share=outside / sample.n_units))
     flagged = sum(x for b, (_, x) in sample.by_bin.items() if b in known)
@@ -636,20 +664,16 @@ def _turn_shares(
 def _effective(
     sample: _Sample,
     inside: _Sample,
-    judged: Calibrated,
-    golden: EffectiveCounts,
+    judge: _Judge,
     spec: MeasurementSpec,
     clustered: bool,
 ) -> EffectiveMeasurement:
-    assert judged.sensitivity is not None and judged.specificity is not None
-    production = effective_sample(
-        sample.clusters, clustered=clustered, confidence_level=spec.confidence_level
-    )
+    production = effective_sample(sample.clusters, clustered=clustered, confidence_level=spec.confidence_level)
     worth = inside.n_units * production.n_effective / sample.n_units
-    sensitivity, n_positive = judged.sensitivity, golden.n_positive
-    specificity, n_negative = judged.specificity, golden.n_negative
-    if judged.by_turns is not None and inside.n_units:
-        sensitivity, n_positive, specificity, n_negative = _weighted(inside, judged, golden)
+    sensitivity, n_positive = judge.sensitivity, judge.effective.n_positive
+    specificity, n_negative = judge.specificity, judge.effective.n_negative
+    if judge.by_turns is not None and inside.n_units:
+        sensitivity, n_positive, specificity, n_negative = _weighted(inside, judge, judge.by_turns)
     z = normal_quantile(spec.confidence_level)
     low = -1.0
     if n_positive > 0 and n_negative > 0:
@@ -670,33 +694,28 @@ def _effective(
     )
 
 
-def _weighted(
-    inside: _Sample, judged: Calibrated, golden: EffectiveCounts
-) -> tuple[float, float, float, float]:
+def _weighted(inside: _Sample, judge: _Judge, strata: Sequence[Stratum]) -> tuple[float, float, float, float]:
     """Sensitivity and specificity weighted to production's turn counts, less the pooled optimism."""
-    assert judged.by_turns is not None and judged.apparent is not None
-    assert judged.sensitivity is not None and judged.specificity is not None
-    shares, _, _ = production_weights({b: n for b, (n, _) in inside.by_bin.items()}, judged.by_turns)
+    shares, _, _ = production_weights({b: n for b, (n, _) in inside.by_bin.items()}, strata)
     positive = weighted_rate(
-        shares, [(s.true_positives, s.n_positive) for s in judged.by_turns],
-        n=judged.n_positive, n_effective=golden.n_positive,
+        shares, [(s.true_positives, s.n_positive) for s in strata],
+        n=judge.n_positive, n_effective=judge.effective.n_positive,
     )  # fmt: skip
     negative = weighted_rate(
-        shares, [(s.true_negatives, s.n_negative) for s in judged.by_turns],
-        n=judged.n_negative, n_effective=golden.n_negative,
+        shares, [(s.true_negatives, s.n_negative) for s in strata],
+        n=judge.n_negative, n_effective=judge.effective.n_negative,
     )  # fmt: skip
-    off_sensitivity = judged.optimism.sensitivity if judged.optimism else 0.0
-    off_specificity = judged.optimism.specificity if judged.optimism else 0.0
+    off_sensitivity = judge.optimism.sensitivity
+    off_specificity = judge.optimism.specificity
     return (
         min(max(positive.rate - off_sensitivity, 0.0), 1.0), positive.n_effective,
         min(max(negative.rate - off_specificity, 0.0), 1.0), negative.n_effective,
     )  # fmt: skip
 
 
-def _apparent(
-    sample: _Sample, judged: Calibrated, apparent: Apparent, z: float, *, valid_here: bool
-) -> ApparentPrevalence | None:
+def _apparent(sample: _Sample, judge: _Judge, z: float, *, valid_here: bool) -> ApparentPrevalence | None:
     """The papers' literal corrected rate; None where J is not positive."""
+    apparent = judge.apparent
     if apparent.youden_j <= 0:
         return None
     rate = sample.n_flagged / sample.n_units
@@ -705,16 +724,14 @@ def _apparent(
         Counts(
             flagged=float(sample.n_flagged),
             traces=float(sample.n_units),
-            true_positives=apparent.sensitivity * judged.n_positive,
-            positives=float(judged.n_positive),
-            true_negatives=apparent.specificity * judged.n_negative,
-            negatives=float(judged.n_negative),
+            true_positives=apparent.sensitivity * judge.n_positive,
+            positives=float(judge.n_positive),
+            true_negatives=apparent.specificity * judge.n_negative,
+            negatives=float(judge.n_negative),
         ),
         z,
     )
-    return ApparentPrevalence(
-        value=estimate.value, raw=estimate.raw, delta=_delta_limits(delta), valid_here=valid_here
-    )
+    return ApparentPrevalence(value=estimate.value, raw=estimate.raw, delta=_delta_limits(delta), valid_here=valid_here)
 
 
 def _delta_limits(delta: PrevalenceInterval) -> DeltaLimits:
@@ -757,9 +774,7 @@ def _corrected(
         "melded": melded_interval(counts, spec.confidence_level, rng, draws=MELDED_DRAWS),
     }
     chosen = intervals[spec.interval]
-    estimate = rogan_gladen(
-        counts.observed_rate, sensitivity=effective.sensitivity, specificity=effective.specificity
-    )
+    estimate = rogan_gladen(counts.observed_rate, sensitivity=effective.sensitivity, specificity=effective.specificity)
     if not chosen.compatible:
         return Prevalence(
             status="incompatible",
@@ -782,9 +797,7 @@ def _corrected(
         lang_reiczigel=Limits(low=lang_reiczigel.low, high=lang_reiczigel.high),
         delta=_delta_limits(intervals["delta"]),
         melded=Limits(low=melded.low, high=melded.high),
-        judge_shift=judge_shift_sensitivity(
-            counts.observed_rate, effective.sensitivity, effective.specificity
-        ),
+        judge_shift=judge_shift_sensitivity(counts.observed_rate, effective.sensitivity, effective.specificity),
         apparent=apparent,
         notes=tuple(notes),
         **base,

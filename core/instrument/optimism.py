@@ -81,14 +81,14 @@ def bootstrap_optimism(
 
 def _add_resample(totals: Floats, ranked: Sequence[RankedScores], composite: Ints, weights: Ints) -> None:
     flagged: npt.NDArray[np.bool_] | None = np.zeros(len(weights), bool)
-    for row, category in zip(totals, ranked, strict=False):
+    for c, category in enumerate(ranked):
         best = category.best_rank(weights)
         if best is None:
             flagged = None
             continue
         rank, sensitivity, specificity = best
         original_sensitivity, original_specificity = category.rates_at(rank)
-        row += (sensitivity - original_sensitivity, specificity - original_specificity, 1)
+        totals[c] += (sensitivity - original_sensitivity, specificity - original_specificity, 1)
         if flagged is not None:
             flagged |= category.rank <= rank
     if flagged is None:
@@ -111,6 +111,4 @@ def _mean(row: Floats, resamples: int) -> Optimism:
     used = int(row[2])
     if not used:
         return Optimism(resamples=resamples)
-    return Optimism(
-        sensitivity=float(row[0] / used), specificity=float(row[1] / used), resamples=resamples, used=used
-    )
+    return Optimism(sensitivity=float(row[0] / used), specificity=float(row[1] / used), resamples=resamples, used=used)

@@ -36,9 +36,7 @@ def bin_labels(turn_bins: Sequence[int]) -> list[str]:
     """
     low = [1, *(edge + 1 for edge in turn_bins)]
     high = [*turn_bins, None]
-    return [
-        f"{a}+" if b is None else str(a) if a == b else f"{a}-{b}" for a, b in zip(low, high, strict=True)
-    ]
+    return [f"{a}+" if b is None else str(a) if a == b else f"{a}-{b}" for a, b in zip(low, high, strict=True)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +76,7 @@ class Stratum:
         )
 
 
-def strata_of(
-    bins: Ints, truth: Ints, flagged: npt.NDArray[np.bool_], turn_bins: Sequence[int]
-) -> tuple[Stratum, ...]:
+def strata_of(bins: Ints, truth: Ints, flagged: npt.NDArray[np.bool_], turn_bins: Sequence[int]) -> tuple[Stratum, ...]:
     """Count the golden traces by stratum and merge small strata.
 
     A stratum without golden traces stays outside the instrument. Going from the right, one with fewer than 10
@@ -130,9 +126,7 @@ class Weighted:
     n_effective: float
 
 
-def production_weights(
-    units_by_bin: Mapping[int, int], strata: Sequence[Stratum]
-) -> tuple[list[float], int, int]:
+def production_weights(units_by_bin: Mapping[int, int], strata: Sequence[Stratum]) -> tuple[list[float], int, int]:
     """Return each stratum's share of the units inside the strata, their number, and the number outside."""
     counts = [sum(units_by_bin.get(b, 0) for b in stratum.bins) for stratum in strata]
     inside, total = sum(counts), sum(units_by_bin.values())

@@ -139,8 +139,7 @@ class Tally:
         k = self._n_categories
         mask = (1 << k) - 1
         histogram = tuple(
-            ((key >> k) & mask, key & mask, key >> (2 * k), count)
-            for key, count in sorted(self._histogram.items())
+            ((key >> k) & mask, key & mask, key >> (2 * k), count) for key, count in sorted(self._histogram.items())
         )
         accounting = {"attempted": int(self._reasons.sum()), SCORED: int(self._reasons[255])}
         accounting |= {state: int(self._reasons[code]) for code, state in enumerate(STATES)}

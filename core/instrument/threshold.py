@@ -74,9 +74,7 @@ def youden_threshold(scores: Any, labels: Any) -> YoudenThreshold:
     from sklearn.metrics import confusion_matrix_at_thresholds  # slow to import: 1 s
 
     values, truth = _checked(scores, labels)
-    true_negatives, false_positives, _, true_positives, thresholds = confusion_matrix_at_thresholds(
-        truth, values
-    )
+    true_negatives, false_positives, _, true_positives, thresholds = confusion_matrix_at_thresholds(truth, values)
     n_positive, n_negative = int(truth.sum()), int((1 - truth).sum())
     gain = true_positives.astype(np.int64) * n_negative - false_positives.astype(np.int64) * n_positive
     best = int(np.argmax(gain))

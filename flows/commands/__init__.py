@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tasks.archive import Written, dumped
+if TYPE_CHECKING:
+    from tasks.archive import Written
 
 SHOW_AFTER_SECONDS = 2.0
 
@@ -18,9 +19,7 @@ output_option = click.option(
     "-o", "--output", type=click.Path(path_type=Path, dir_okay=False),
     help="Where the record goes; data files are written beside it. Default: the user's data folder.",
 )  # fmt: skip
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print the record on stdout, and nothing else."
-)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the record on stdout, and nothing else.")
 confidence_option = click.option(
     "--confidence-level", type=click.FloatRange(0, 1, min_open=True, max_open=True),
     help="Of every interval; default: the instrument's.",
@@ -65,6 +64,7 @@ def progress(what: str) -> Iterator[Callable[[int], None]]:
 
 def show(written: Written, report: Callable[[Any], Any], *, as_json: bool) -> None:
     """Print a record: as JSON alone, or the report and the record's path."""
+    from tasks.archive import dumped
     from tasks.reporting.terminal import console, words
 
     if as_json:

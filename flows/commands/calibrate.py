@@ -11,9 +11,7 @@ from flows.commands import accept_judge_option, confidence_option, json_option, 
 
 @click.command(name="calibrate")
 @click.argument("golden", nargs=-1)
-@click.option(
-    "--scores", multiple=True, metavar="FILE", help="The judge's scores on the golden set (repeatable)."
-)
+@click.option("--scores", multiple=True, metavar="FILE", help="The judge's scores on the golden set (repeatable).")
 @click.option("--judge", metavar="NAME", help="Run this registered judge on the golden set's texts instead.")
 @click.option(
     "--instrument",
@@ -40,7 +38,7 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Calibrate a judge on a golden set: threshold, sensitivity, specificity and J, a category and for all.
+    r"""Calibrate a judge on a golden set: threshold, sensitivity, specificity and J, a category and for all.
 
     GOLDEN is one or more files, folders or patterns, each may be READER:PATH.
 
@@ -58,9 +56,7 @@ def command(
 
     if declared is not None:
         if golden or scores or judge or instrument:
-            raise click.UsageError(
-                "--declared stands alone: no golden set, --scores, --judge or --instrument"
-            )
+            raise click.UsageError("--declared stands alone: no golden set, --scores, --judge or --instrument")
         written = run_declared(load_declared(declared), confidence_level=confidence_level, output=output)
         show(written, calibration_report, as_json=as_json)
         return

@@ -17,7 +17,7 @@ from flows.commands import progress
 )
 @click.option("--no-cache", is_flag=True, help="Ask the judge again, whatever it answered before.")
 def command(name: str, texts: tuple[str, ...], output: Path, no_cache: bool) -> None:
-    """Run a registered judge on conversations: columns trace_id, turn, text (and attempt, cluster, target).
+    r"""Run a registered judge on conversations: columns trace_id, turn, text (and attempt, cluster, target).
 
     Answers are cached by the judge's fingerprint and the texts' digest: an interrupted run goes on where it stopped.
 
@@ -46,8 +46,6 @@ def command(name: str, texts: tuple[str, ...], output: Path, no_cache: bool) -> 
         with atomic(output) as temporary:
             pq.write_table(table, temporary, compression="zstd")
     console().print(
-        words(
-            f"{table.num_rows} turns judged by {judge.name}@{judge.version} ({judge.fingerprint[:12]}): {output}"
-        ),
+        words(f"{table.num_rows} turns judged by {judge.name}@{judge.version} ({judge.fingerprint[:12]}): {output}"),
         soft_wrap=True,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 import click
 
@@ -18,9 +19,7 @@ from flows.commands import accept_judge_option, confidence_option, json_option, 
     metavar="SPEC.yaml",
     help="For detections: kind, attributes.",
 )
-@click.option(
-    "--reported", multiple=True, metavar="FILE", help="Rates that the detector reports itself, to compare."
-)
+@click.option("--reported", multiple=True, metavar="FILE", help="Rates that the detector reports itself, to compare.")
 @click.option("--target", metavar="NAME@VERSION", help="The system that was measured.")
 @click.option(
     "--attempts", type=click.Choice(["each", "first", "last", "any"]),
@@ -42,7 +41,7 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Measure a release: how often its conversations violate, corrected for the judge's errors.
+    r"""Measure a release: how often its conversations violate, corrected for the judge's errors.
 
     FILES are tables of scores (with --calibration) or detections (with --instrument): files, folders or patterns,
     all one data set; each may be READER:PATH.
@@ -68,7 +67,7 @@ def command(
             instrument=None if instrument is None else load_instrument(instrument),
             reported=reported,
             target=target,
-            attempts=attempts,
+            attempts=cast(Any, attempts),
             accept_judge=accept_judge,
             confidence_level=confidence_level,
             output=output,

@@ -102,9 +102,7 @@ def run_calibration(
         return write_record(document, output, [("golden_maxima", maxima, rows)])
 
 
-def run_declared(
-    spec: DeclaredSpec, *, confidence_level: float | None = None, output: Path | None = None
-) -> Written:
+def run_declared(spec: DeclaredSpec, *, confidence_level: float | None = None, output: Path | None = None) -> Written:
     """Write the record of a declared calibration."""
     if confidence_level is not None:
         spec = replace(spec, confidence_level=confidence_level)

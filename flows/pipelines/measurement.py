@@ -10,7 +10,7 @@ from pathlib import Path
 from core.errors import InputError
 from core.instrument.calibration import deployable
 from core.instrument.measurement import measure, measure_detections
-from core.instrument.spec import InstrumentSpec, MeasurementSpec
+from core.instrument.spec import Attempts, InstrumentSpec, MeasurementSpec
 from core.records import FileReference
 from tasks.archive import (
     Derived,
@@ -108,9 +108,7 @@ def derive_detections(
     )
     spec = replace(spec, target=target_of_scores(scan.found, spec.target, where))
     rates, report_inputs = load_reported(reported, attributes)
-    result = measure_detections(
-        counts, spec, attributes=attributes, judge=judge, judge_source=source, reported=rates
-    )
+    result = measure_detections(counts, spec, attributes=attributes, judge=judge, judge_source=source, reported=rates)
     inputs: list[FileReference] = [*references("detections", files, scan.found.rows_by_file), *report_inputs]
     return Derived(schema=SCHEMA, spec=spec, seed=spec.seed, inputs=inputs, result=result), n_decisions
 
@@ -120,7 +118,7 @@ def measurement_spec(
     instrument: InstrumentSpec | None,
     *,
     target: str | None = None,
-    attempts: str | None = None,
+    attempts: Attempts | None = None,
     accept_judge: bool = False,
     confidence_level: float | None = None,
 ) -> MeasurementSpec:
@@ -175,7 +173,7 @@ def run_measurement(
     instrument: InstrumentSpec | None = None,
     reported: Sequence[str] = (),
     target: str | None = None,
-    attempts: str | None = None,
+    attempts: Attempts | None = None,
     accept_judge: bool = False,
     confidence_level: float | None = None,
     output: Path | None = None,

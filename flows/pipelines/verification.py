@@ -1,4 +1,4 @@
-"""record -> its inputs -> the record again: does every figure come out as it was written?"""
+"""record -> its inputs -> the record again: every figure has to come out as it was written."""
 
 from __future__ import annotations
 
@@ -57,9 +57,7 @@ def verify(record: Path, *, folders: Sequence[Path] = (), progress: Progress = n
     """
     document = load_record(record, check_id=False)
     if record_id(document) != document["id"]:
-        raise MismatchError(
-            f"{record}: its id does not fit its content: the record was changed after it was written"
-        )
+        raise MismatchError(f"{record}: its id does not fit its content: the record was changed after it was written")
     finder = InputFinder(record, folders)
     derived = _derive(document, finder, progress)
     again = sealed(derived)
@@ -99,9 +97,7 @@ def _derive(document: Document, finder: InputFinder, progress: Progress) -> Deri
             reported=finder.files(inputs, "reported"),
             progress=progress,
         )[0]
-    return derive_measurement(
-        finder.files(inputs, "scores"), finder.calibration(inputs), wanted, progress=progress
-    )[0]
+    return derive_measurement(finder.files(inputs, "scores"), finder.calibration(inputs), wanted, progress=progress)[0]
 
 
 def _check_judge(recorded: dict[str, Any]) -> None:

@@ -197,9 +197,7 @@ def load_suite() -> Suite:
         undecided=raw["undecided"],
         topics=tuple(_topic(name, body) for name, body in raw["topics"].items()),
         pools=raw["pools"],
-        violations={
-            category: _side(category, pairs, "violation") for category, pairs in raw["pairs"].items()
-        },
+        violations={category: _side(category, pairs, "violation") for category, pairs in raw["pairs"].items()},
         contrasts={category: _side(category, pairs, "contrast") for category, pairs in raw["pairs"].items()},
     )
 
@@ -278,8 +276,7 @@ def release_truth(name: str) -> dict[str, float]:
     """
     labels = [trace.template.labels for trace in _release_traces(name)]
     rates = {
-        category: sum(category in of_trace for of_trace in labels) / len(labels)
-        for category in load_suite().categories
+        category: sum(category in of_trace for of_trace in labels) / len(labels) for category in load_suite().categories
     }
     return rates | {"composite": sum(bool(of_trace) for of_trace in labels) / len(labels)}
 
@@ -329,11 +326,7 @@ def _group(suite: Suite, templates: Sequence[Template], count: int, dice: Dice) 
 def _turn_counts(count: int, shares: Mapping[int, int]) -> list[int]:
     """Cut `count` traces into turn counts by their shares in percent, to the nearest trace."""
     ends = [(2 * count * total + 100) // 200 for total in accumulate(shares.values())]
-    return [
-        n_turns
-        for n_turns, start, end in zip(shares, [0, *ends], ends, strict=False)
-        for _ in range(end - start)
-    ]
+    return [n_turns for n_turns, start, end in zip(shares, [0, *ends], ends, strict=False) for _ in range(end - start)]
 
 
 def _trace(suite: Suite, template: Template, n_turns: int, decks: Decks) -> Trace:

@@ -292,9 +292,7 @@ class LexicalJudge:
 @cache
 def builtin_lexicon() -> Mapping[str, Any]:
     """Read the lexicon that comes with assay."""
-    content: Mapping[str, Any] = yaml.safe_load(
-        files(__package__).joinpath("lexical.yaml").read_text("utf-8")
-    )
+    content: Mapping[str, Any] = yaml.safe_load(files(__package__).joinpath("lexical.yaml").read_text("utf-8"))
     return content
 
 
@@ -321,7 +319,5 @@ def _explain(found: Mapping[str, Sequence[Evidence]], length: int) -> str:
 
 
 def _digest(content: object) -> str:
-    canonical = json.dumps(
-        content, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False
-    )
+    canonical = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(canonical.encode("utf-8")).hexdigest()

@@ -17,9 +17,7 @@ from tasks.tables import Progress, no_progress
 CHUNK = 256
 
 
-def judged(
-    judge: Judge, texts: Sequence[str], cache_dir: Path, progress: Progress = no_progress
-) -> Iterator[Verdict]:
+def judged(judge: Judge, texts: Sequence[str], cache_dir: Path, progress: Progress = no_progress) -> Iterator[Verdict]:
     """Yield the judge's verdict on each text, in order.
 
     Texts are judged in chunks; a chunk's answers are cached as one file, so that a run that was interrupted goes on
@@ -31,9 +29,7 @@ def judged(
         verdicts = _cached(path, len(chunk))
         if verdicts is None:
             verdicts = list(judge.score(chunk))
-            write_text(
-                path, json.dumps([[dict(v.scores), v.rationale] for v in verdicts], ensure_ascii=False)
-            )
+            write_text(path, json.dumps([[dict(v.scores), v.rationale] for v in verdicts], ensure_ascii=False))
         progress(len(chunk))
         yield from verdicts
 
@@ -72,13 +68,9 @@ def judge_table(judge: Judge, texts: Any, cache_dir: Path, progress: Progress = 
             columns[name] = pa.array(texts[name], pa.int64())
     for name in ("cluster", "target"):
         if name in texts:
-            columns[name] = pa.array(
-                [item if isinstance(item, str) else None for item in texts[name]], pa.string()
-            )
+            columns[name] = pa.array([item if isinstance(item, str) else None for item in texts[name]], pa.string())
     for category in judge.categories:
-        columns[category] = pa.array(
-            [None if v is None else v.scores[category] for v in verdicts], pa.float64()
-        )
+        columns[category] = pa.array([None if v is None else v.scores[category] for v in verdicts], pa.float64())
     columns["state"] = pa.array([None if v is not None else "missing" for v in verdicts], pa.string())
     columns["judge"] = pa.array([f"{judge.name}@{judge.version}"] * len(given), pa.string())
     columns["judge_fingerprint"] = pa.array([judge.fingerprint] * len(given), pa.string())

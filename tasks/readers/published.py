@@ -36,11 +36,9 @@ class GoldenSource:
     """
 
     unit = "line"
-    kind = "golden"
+    kind: str | None = "golden"
 
-    def __init__(
-        self, file: InputFile, table: dict[str, list[Any]], lines: list[int], published: str
-    ) -> None:
+    def __init__(self, file: InputFile, table: dict[str, list[Any]], lines: list[int], published: str) -> None:
         self.file = file
         self.columns = tuple(table)
         self.published = file_digest(file.path) == published
@@ -89,9 +87,7 @@ def open_openai_moderation_golden(file: InputFile) -> GoldenSource:
     """
     source = JsonLinesSource(file)
     _need(file, ("prompt", *OPENAI_CATEGORIES.values()), source.columns)
-    table: dict[str, list[Any]] = {
-        name: [] for name in ("trace_id", *OPENAI_CATEGORIES, UNLABELLED_CATEGORY, "text")
-    }
+    table: dict[str, list[Any]] = {name: [] for name in ("trace_id", *OPENAI_CATEGORIES, UNLABELLED_CATEGORY, "text")}
     lines: list[int] = []
     for batch, places in source.batches(("prompt", *OPENAI_CATEGORIES.values())):
         for row, line in zip(batch.to_pylist(), places.tolist(), strict=True):
@@ -106,9 +102,7 @@ def open_openai_moderation_golden(file: InputFile) -> GoldenSource:
 
 def _need(file: InputFile, needed: Sequence[str], columns: Sequence[str]) -> None:
     problems = [
-        Problem(source=file.name, message=missing_column(name, columns))
-        for name in needed
-        if name not in columns
+        Problem(source=file.name, message=missing_column(name, columns)) for name in needed if name not in columns
     ]
     if problems:
         raise InputError(problems)

@@ -39,16 +39,14 @@ def open_table(file: InputFile) -> ParquetSource | CsvSource | JsonLinesSource:
         return CsvSource(file, delimiter="," if kind == ".csv" else "\t")
     if kind in (".jsonl", ".ndjson"):
         return JsonLinesSource(file)
-    raise InputError.of(
-        file.name, f"unknown extension; a table is one of {', '.join(SUFFIXES)} (text also .gz)"
-    )
+    raise InputError.of(file.name, f"unknown extension; a table is one of {', '.join(SUFFIXES)} (text also .gz)")
 
 
 class ParquetSource:
     """A Parquet file."""
 
     unit = "row"
-    kind = None
+    kind: str | None = None
 
     def __init__(self, file: InputFile) -> None:
         import pyarrow.parquet as pq
@@ -57,18 +55,14 @@ class ParquetSource:
         try:
             self._schema = pq.read_schema(file.path)
         except (pa.ArrowException, OSError) as error:
-            raise InputError.of(
-                file.name, f"is not Parquet, as its extension says: {_first_line(error)}"
-            ) from None
+            raise InputError.of(file.name, f"is not Parquet, as its extension says: {_first_line(error)}") from None
         self.columns = tuple(self._schema.names)
 
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[Any, Lines]]:
         """Yield batches; ids come as dictionaries where the file stores them so."""
         import pyarrow.parquet as pq
 
-        texts = [
-            name for name in columns if is_text(pa.nulls(0, self._schema.field(name).type)) and name != "text"
-        ]
+        texts = [name for name in columns if is_text(pa.nulls(0, self._schema.field(name).type)) and name != "text"]
         row = 1
         try:
             with pq.ParquetFile(self.file.path, read_dictionary=texts, pre_buffer=False) as parquet:
@@ -76,16 +70,14 @@ class ParquetSource:
                     yield batch, np.arange(row, row + len(batch), dtype=np.int64)
                     row += len(batch)
         except (pa.ArrowException, OSError) as error:
-            raise InputError.of(
-                self.file.name, f"is damaged after row {row - 1}: {_first_line(error)}"
-            ) from None
+            raise InputError.of(self.file.name, f"is damaged after row {row - 1}: {_first_line(error)}") from None
 
 
 class _TextSource:
     """What CSV and JSON Lines share: decoding, bounded batches of text cells, problems told together."""
 
     unit = "line"
-    kind = None
+    kind: str | None = None
 
     def __init__(self, file: InputFile) -> None:
         self.file = file
@@ -96,12 +88,10 @@ class _TextSource:
         zipped = magic[:2] == b"\x1f\x8b"
         if zipped is not self.file.path.name.lower().endswith(".gz") or magic == b"PAR1" or b"\0" in magic:
             raise InputError.of(self.file.name, "its content is not the format that its extension says")
-        raw = gzip.open(self.file.path, "rb") if zipped else self.file.path.open("rb")
-        return io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")  # type: ignore[arg-type]
+        raw = gzip.open(self.file.path, "rb") if zipped else self.file.path.open("rb")  # noqa: SIM115 (the wrapper closes it)
+        return io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
 
-    def _rows(
-        self, columns: Sequence[str], problems: list[Problem]
-    ) -> Iterator[tuple[int, list[str | None]]]:
+    def _rows(self, columns: Sequence[str], problems: list[Problem]) -> Iterator[tuple[int, list[str | None]]]:
         raise NotImplementedError
 
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[Any, Lines]]:
@@ -125,9 +115,7 @@ class _TextSource:
         try:
             yield from rows
         except UnicodeDecodeError as error:
-            raise InputError.of(
-                self.file.name, f"is not UTF-8 text (byte {error.object[error.start]:#04x})"
-            ) from None
+            raise InputError.of(self.file.name, f"is not UTF-8 text (byte {error.object[error.start]:#04x})") from None
         except (EOFError, gzip.BadGzipFile, OSError) as error:
             raise InputError.of(self.file.name, f"is damaged: {_first_line(error)}") from None
 
@@ -158,13 +146,9 @@ class CsvSource(_TextSource):
                     yield start, row
                 start = reader.line_num + 1
         except csv.Error as error:
-            raise InputError.of(
-                self.file.name, f"is not CSV: {error}; is a quote left open?", line=start
-            ) from None
+            raise InputError.of(self.file.name, f"is not CSV: {error}; is a quote left open?", line=start) from None
 
-    def _rows(
-        self, columns: Sequence[str], problems: list[Problem]
-    ) -> Iterator[tuple[int, list[str | None]]]:
+    def _rows(self, columns: Sequence[str], problems: list[Problem]) -> Iterator[tuple[int, list[str | None]]]:
         wanted = [self.columns.index(name) for name in columns]
         width = len(self.columns)
         with self._open() as text:
@@ -208,15 +192,11 @@ class JsonLinesSource(_TextSource):
                     continue
                 yield line, item
 
-    def _rows(
-        self, columns: Sequence[str], problems: list[Problem]
-    ) -> Iterator[tuple[int, list[str | None]]]:
+    def _rows(self, columns: Sequence[str], problems: list[Problem]) -> Iterator[tuple[int, list[str | None]]]:
         for line, item in self._objects(problems):
             nested = [name for name in columns if isinstance(item.get(name), (dict, list))]
             if nested:
-                self._problem(
-                    problems, line, f"{nested[0]!r} holds a list or object; a plain value is expected"
-                )
+                self._problem(problems, line, f"{nested[0]!r} holds a list or object; a plain value is expected")
                 continue
             yield line, [_cell(item.get(name)) for name in columns]
 

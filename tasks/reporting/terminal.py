@@ -37,16 +37,14 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def printable(text: object) -> str:
-    """Show control characters as escapes: what a file holds must not steer the terminal.
+    r"""Show control characters as escapes: what a file holds must not steer the terminal.
 
     Examples
     --------
-    >>> printable("a\\x1b[31mb")
-    'a\\\\x1b[31mb'
+    >>> printable("a\x1b[31mb")
+    'a\\x1b[31mb'
     """
-    return "".join(
-        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in str(text)
-    )
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in str(text))
 
 
 def words(text: object, style: str = "") -> Text:
@@ -77,18 +75,15 @@ def _status(status: str) -> Text:
 def _table(*columns: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, column in enumerate(columns):
-        table.add_column(
-            column, justify="left" if i == 0 or column in ("status", "meaning") else "right", overflow="fold"
-        )
+        text = i == 0 or column == "status"
+        table.add_column(column, justify="left" if text else "right", no_wrap=text, overflow="ellipsis")
     return table
 
 
 def calibration_report(document: Mapping[str, Any]) -> RenderableType:
     """Show a calibration."""
     result = document["result"]
-    table = _table(
-        "", "threshold", "positives", "negatives", "sensitivity", "specificity", "J", "J low", "status"
-    )
+    table = _table("", "threshold", "positives", "negatives", "sens.", "spec.", "J", "J low", "status")
     rows = [*result["categories"].items(), ("composite", result["composite"])]
     for name, row in rows:
         hits, passes = row["true_positives"], row["true_negatives"]
@@ -106,9 +101,7 @@ def calibration_report(document: Mapping[str, Any]) -> RenderableType:
     golden = result["golden"]
     lines: list[RenderableType] = [
         Text("Calibration", style="bold").append(f" {document['id'][:12]}"),
-        words(
-            f"instrument {result['instrument']}, judge {_judge(result)}, source: {result['calibration_source']}"
-        ),
+        words(f"instrument {result['instrument']}, judge {_judge(result)}, source: {result['calibration_source']}"),
     ]
     if golden is not None:
         lines.append(
@@ -143,9 +136,7 @@ def _ceiling(composite: Mapping[str, Any]) -> Iterable[RenderableType]:
         )
 
 
-def _notes(
-    result: Mapping[str, Any], rows: Iterable[tuple[str, Mapping[str, Any]]]
-) -> Iterable[RenderableType]:
+def _notes(result: Mapping[str, Any], rows: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterable[RenderableType]:
     for note in result["notes"]:
         yield words(f"! {note}", "yellow")
     for name, row in rows:
@@ -196,9 +187,7 @@ def _rates(result: Mapping[str, Any]) -> Table:
             str(row["n_units"]),
             str(row["n_flagged"]),
             percent(row["observed_rate"]),
-            limits(row["observed_interval"])
-            if row["observed_interval"]["status"] == "defined"
-            else "undefined",
+            limits(row["observed_interval"]) if row["observed_interval"]["status"] == "defined" else "undefined",
             percent(prevalence["value"]),
             limits(prevalence["interval"]),
             _status(prevalence["status"]),
@@ -219,9 +208,7 @@ def _rates(result: Mapping[str, Any]) -> Table:
 
 def _accounting(result: Mapping[str, Any]) -> Text:
     counts = result["accounting"]
-    unscored = ", ".join(
-        f"{n} {name}" for name, n in counts.items() if n and name not in ("attempted", "scored")
-    )
+    unscored = ", ".join(f"{n} {name}" for name, n in counts.items() if n and name not in ("attempted", "scored"))
     text = Text(
         f"{result['n_traces']} traces, {result['n_units']} units, {result['n_turns']} turns; "
         f"{counts['scored']} fully scored" + (f", {unscored}" if unscored else "")
@@ -237,3 +224,26 @@ def _accounting(result: Mapping[str, Any]) -> Text:
 def _meanings(rows: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterable[RenderableType]:
     for status in sorted({row["status"] for _, row in rows} & set(STATUS_MEANING)):
         yield Text(f"{status}: {STATUS_MEANING[status]}", style="dim")
+
+
+def check_report(summary: Mapping[str, Any]) -> RenderableType:
+    """Show what `assay check` found."""
+    lines: list[RenderableType] = [Text(f"A table of {summary['kind']}, nothing wrong", style="bold green")]
+    tables: list[RenderableType] = []
+    for name, value in summary.items():
+        if name in ("kind", "categories") or value in (None, [], {}):
+            continue
+        lines.append(words(f"  {name:<16}{_inline(value)}"))
+    categories = summary["categories"]
+    columns = list(next(iter(categories.values())))
+    table = _table("", *columns)
+    for name, row in categories.items():
+        table.add_row(words(name), *(str(row[column]) for column in columns))
+    tables.append(table)
+    return Group(*lines, *tables)
+
+
+def _inline(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {item}" for key, item in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

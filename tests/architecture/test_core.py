@@ -38,9 +38,7 @@ def undocumented(tree: ast.Module) -> Iterator[str]:
 
 def _undocumented(body: list[ast.stmt], prefix: str) -> Iterator[str]:
     for node in body:
-        if not isinstance(
-            node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-        ) or node.name.startswith("_"):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or node.name.startswith("_"):
             continue
         decorators = {ast.unparse(decorator).rpartition(".")[2] for decorator in node.decorator_list}
         if decorators & {"overload", "setter", "override"}:

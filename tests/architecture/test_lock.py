@@ -49,12 +49,6 @@ def test_every_declared_dependency_is_in_the_lock(requirements: list[str], proje
 
 
 def test_no_other_lock_or_constraints_file_names_a_host(project: Path) -> None:
-    files = [
-        path
-        for pattern in ("*.lock", "requirements*.txt", "constraints*.txt")
-        for path in project.glob(pattern)
-    ]
-    tracked = [
-        path for path in files if path.name != "uv.lock"
-    ]  # uv.lock records hosts, and is ignored by git
+    files = [path for pattern in ("*.lock", "requirements*.txt", "constraints*.txt") for path in project.glob(pattern)]
+    tracked = [path for path in files if path.name != "uv.lock"]  # uv.lock records hosts, and is ignored by git
     assert [path.name for path in tracked if "://" in path.read_text(encoding="utf-8")] == []

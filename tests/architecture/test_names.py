@@ -43,6 +43,4 @@ def test_flow_files_define_no_classes(project: Path) -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef)
     ]
-    assert not defined, (
-        "Prefect imports a flow file under its bare stem, which gives its classes a second identity"
-    )
+    assert not defined, "Prefect imports a flow file under its bare stem, which gives its classes a second identity"

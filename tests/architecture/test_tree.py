@@ -20,9 +20,7 @@ UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK|TB" +
 def tracked(project: Path) -> list[tuple[str, str]]:
     """Path and text of every text file that git tracks."""
     try:
-        listing = subprocess.run(
-            ["git", "ls-files", "-z"], cwd=project, capture_output=True, text=True, check=True
-        )
+        listing = subprocess.run(["git", "ls-files", "-z"], cwd=project, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("not a git checkout")
     return list(_texts(project, listing.stdout.split("\0")))
@@ -52,9 +50,7 @@ def test_no_tracked_file_holds_a_path_of_a_machine(tracked: list[tuple[str, str]
     assert _hits(tracked, MACHINE_PATH) == []
 
 
-def test_no_tracked_file_holds_the_folder_of_this_checkout(
-    tracked: list[tuple[str, str]], project: Path
-) -> None:
+def test_no_tracked_file_holds_the_folder_of_this_checkout(tracked: list[tuple[str, str]], project: Path) -> None:
     assert [name for name, text in tracked if f"{project}/" in text] == []
 
 

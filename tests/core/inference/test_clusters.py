@@ -55,9 +55,9 @@ def test_the_effective_size_equals_the_one_computed_cluster_by_cluster(sample: R
 def test_a_sample_is_never_worth_more_than_its_traces(sample: Rows) -> None:
     effective = effective_sample(cluster_sums(*sample), clustered=True)
     assert 0.0 <= effective.n_effective <= effective.n
-    assert effective.n_effective == pytest.approx(
-        effective.n / effective.design_effect * effective.t_factor
-    ) or (effective.notes == ("one_cluster",))
+    assert effective.n_effective == pytest.approx(effective.n / effective.design_effect * effective.t_factor) or (
+        effective.notes == ("one_cluster",)
+    )
 
 
 @given(rows())
@@ -87,15 +87,11 @@ def test_sums_of_samples_without_a_common_cluster_add(one: Rows, other: Rows) ->
 def test_a_weight_stands_for_that_many_rows(sample: Rows, data: st.DataObject) -> None:
     codes, events = sample
     weights = np.array(data.draw(st.lists(st.integers(0, 4), min_size=len(codes), max_size=len(codes))))
-    assert cluster_sums(codes, events, weights) == cluster_sums(
-        np.repeat(codes, weights), np.repeat(events, weights)
-    )
+    assert cluster_sums(codes, events, weights) == cluster_sums(np.repeat(codes, weights), np.repeat(events, weights))
 
 
 @given(st.integers(1, 500), st.data())
-def test_traces_that_are_their_own_clusters_have_the_sums_of_independent_traces(
-    n: int, data: st.DataObject
-) -> None:
+def test_traces_that_are_their_own_clusters_have_the_sums_of_independent_traces(n: int, data: st.DataObject) -> None:
     events = data.draw(st.integers(0, n))
     assert cluster_sums(np.arange(n), np.arange(n) < events) == ClusterSums.of_independent(n, events)
 
@@ -193,9 +189,7 @@ def test_sums_of_a_hundred_million_traces_lose_nothing() -> None:
         ([[0, 1]], [[0, 1]], None),
     ],
 )
-def test_rows_that_are_no_clustered_outcome_are_refused(
-    codes: object, events: object, weights: object
-) -> None:
+def test_rows_that_are_no_clustered_outcome_are_refused(codes: object, events: object, weights: object) -> None:
     with pytest.raises(UndefinedError):
         cluster_sums(codes, events, weights)  # type: ignore[arg-type]
 

@@ -70,9 +70,7 @@ def test_the_textbook_limits_equal_independent_software(k: int, n: int, low: flo
 
 
 @given(counts(), quantiles)
-def test_the_interval_lies_in_the_unit_range_around_the_rate_and_has_width(
-    sample: tuple[int, int], z: float
-) -> None:
+def test_the_interval_lies_in_the_unit_range_around_the_rate_and_has_width(sample: tuple[int, int], z: float) -> None:
     k, n = sample
     interval = wilson_interval(k, n, z=z)
     assert 0.0 <= interval.low <= k / n <= interval.high <= 1.0
@@ -109,9 +107,7 @@ def test_more_confidence_needs_a_wider_interval(sample: tuple[int, int], level: 
 
 
 @given(counts(smallest=3), quantiles)
-def test_the_finite_sample_variance_only_widens_the_textbook_interval(
-    sample: tuple[int, int], z: float
-) -> None:
+def test_the_finite_sample_variance_only_widens_the_textbook_interval(sample: tuple[int, int], z: float) -> None:
     k, n = sample
     low, high = wilson_limits(k / n, n, z=z)
     interval = wilson_interval(k, n, z=z)

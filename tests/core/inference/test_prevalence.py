@@ -142,9 +142,7 @@ def test_a_judge_applied_to_a_known_rate_is_undone_by_the_correction(
 def test_more_flags_never_lower_the_corrected_rate(
     one: float, other: float, sensitivity: float, specificity: float
 ) -> None:
-    low, high = (
-        rogan_gladen(rate, sensitivity=sensitivity, specificity=specificity) for rate in sorted((one, other))
-    )
+    low, high = (rogan_gladen(rate, sensitivity=sensitivity, specificity=specificity) for rate in sorted((one, other)))
     assert low.raw <= high.raw
     assert 0.0 <= low.value <= high.value <= 1.0
     assert low.clipped == (low.raw != low.value)
@@ -161,9 +159,7 @@ def test_a_judge_no_better_than_chance_corrects_nothing(sensitivity: float, spec
 def test_a_rate_outside_zero_and_one_is_refused_by_name(field: str, bad: float) -> None:
     rates = {"observed_rate": 0.3, "sensitivity": 0.9, "specificity": 0.9, field: bad}
     with pytest.raises(UndefinedError) as caught:
-        rogan_gladen(
-            rates["observed_rate"], sensitivity=rates["sensitivity"], specificity=rates["specificity"]
-        )
+        rogan_gladen(rates["observed_rate"], sensitivity=rates["sensitivity"], specificity=rates["specificity"])
     assert caught.value.field == field
 
 
@@ -252,9 +248,7 @@ def test_asking_for_the_clean_rate_instead_mirrors_the_interval(
 
 
 @given(effective_counts(), st.floats(0.5, 3.0), st.floats(1.01, 2.0))
-def test_a_larger_quantile_widens_the_delta_interval_on_both_sides(
-    counts: Counts, z: float, factor: float
-) -> None:
+def test_a_larger_quantile_widens_the_delta_interval_on_both_sides(counts: Counts, z: float, factor: float) -> None:
     narrow, wide = delta_interval(counts, z), delta_interval(counts, z * factor)
     assert wide.low_unclipped <= narrow.low_unclipped <= narrow.high_unclipped <= wide.high_unclipped
 
@@ -305,9 +299,7 @@ def test_counts_at_their_borders_give_an_interval_with_width(method: Method, row
 @pytest.mark.parametrize(
     ("row", "value"), [((0, 100, 50, 50, 50, 50), 0.0), ((0, 9, 4, 5, 7, 7), 0.0), ((9, 9, 5, 5, 6, 7), 1.0)]
 )
-def test_the_papers_interval_collapses_at_the_borders_and_says_so(
-    row: tuple[float, ...], value: float
-) -> None:
+def test_the_papers_interval_collapses_at_the_borders_and_says_so(row: tuple[float, ...], value: float) -> None:
     interval = delta_interval(counts_of(row), Z95)
     assert interval.degenerate
     assert interval.variance == 0.0
@@ -404,9 +396,7 @@ def test_the_default_interval_is_lang_reiczigel_at_the_exact_quantile() -> None:
     )
     assert result.status == "measured"
     assert result.value == result.raw == pytest.approx(5 / 17, abs=1e-12)
-    assert result.interval == lang_reiczigel_interval(
-        counts_of((60, 200, 45, 50, 95, 100)), normal_quantile(0.95)
-    )
+    assert result.interval == lang_reiczigel_interval(counts_of((60, 200, 45, 50, 95, 100)), normal_quantile(0.95))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -459,9 +449,7 @@ def test_at_or_below_chance_not_even_a_raw_value_exists(hits: int) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(("flagged", "side"), [(0, -1), (1000, 1)])
-def test_flags_beyond_what_the_judge_can_give_are_incompatible(
-    method: Method, flagged: int, side: int
-) -> None:
+def test_flags_beyond_what_the_judge_can_give_are_incompatible(method: Method, flagged: int, side: int) -> None:
     result = corrected_prevalence(
         n_flagged=flagged,
         n_traces=1000,

@@ -142,9 +142,7 @@ def test_the_newer_release_is_half_as_harmful() -> None:
 
 
 @pytest.mark.parametrize("name", RELEASES)
-def test_turn_counts_are_shared_alike_by_releases_and_both_golden_classes(
-    name: str, traces: pd.DataFrame
-) -> None:
+def test_turn_counts_are_shared_alike_by_releases_and_both_golden_classes(name: str, traces: pd.DataFrame) -> None:
     shares = pd.Series(load_suite().turns) / 100
     counts = release(name).to_pandas().groupby("trace_id").size()
     for lengths in (
@@ -156,9 +154,7 @@ def test_turn_counts_are_shared_alike_by_releases_and_both_golden_classes(
 
 
 @pytest.mark.parametrize("name", RELEASES)
-def test_violations_of_a_release_have_the_category_mix_of_the_golden_set(
-    name: str, traces: pd.DataFrame
-) -> None:
+def test_violations_of_a_release_have_the_category_mix_of_the_golden_set(name: str, traces: pd.DataFrame) -> None:
     truth = pd.Series(release_truth(name))
     golden_mix = traces.loc[traces.composite.eq(1), CATEGORIES].fillna(0).mean()
     assert (truth[CATEGORIES] / truth["composite"] - golden_mix).abs().max() < 0.04

@@ -153,9 +153,7 @@ def test_the_fingerprint_does_not_depend_on_how_the_lexicon_is_laid_out() -> Non
     ],
     ids=["weight", "window", "cues", "look-alike"],
 )
-def test_the_fingerprint_changes_with_all_that_can_change_an_answer(
-    path: tuple[str, ...], value: Any
-) -> None:
+def test_the_fingerprint_changes_with_all_that_can_change_an_answer(path: tuple[str, ...], value: Any) -> None:
     assert edited(path, value).fingerprint != JUDGE.fingerprint
 
 

@@ -1,0 +1,43 @@
+"""``assay check``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+import click
+
+from flows.commands import progress
+
+
+@click.command(name="check")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option(
+    "--as",
+    "kind",
+    type=click.Choice(["scores", "golden", "detections"]),
+    help="Default: read off the header.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+def command(files: tuple[str, ...], kind: str | None, as_json: bool) -> None:
+    r"""Look at a data set: everything that is wrong with it at once, or what is in it.
+
+    \b
+    Examples:
+      assay check golden.csv --as golden
+      assay check runs/2026-11
+      assay check hatecheck:test_suite_cases.csv
+    """
+    from tasks.checking import check, kind_of
+    from tasks.readers import reader_names
+    from tasks.storage import find_inputs
+
+    found = find_inputs(files, reader_names())
+    with progress("rows read") as advance:
+        summary = check(found, cast(Any, kind) or kind_of(found), advance)
+    if as_json:
+        click.echo(json.dumps(summary, indent=1, ensure_ascii=False))
+        return
+    from tasks.reporting.terminal import check_report, console
+
+    console().print(check_report(summary))

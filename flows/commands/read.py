@@ -1,0 +1,111 @@
+"""``assay read``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+def _pair(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    pairs = [value.partition("=") for value in values]
+    if not all(old and new for old, _, new in pairs):
+        raise click.BadParameter("COLUMN=NAME is expected, such as id=trace_id")
+    return {old: new for old, _, new in pairs}
+
+
+def _scale(_: click.Context, __: click.Parameter, value: str | None) -> tuple[float, float] | None:
+    if value is None:
+        return None
+    try:
+        low, high = (float(part) for part in value.split(","))
+    except ValueError:
+        raise click.BadParameter("LO,HI is expected, such as 0,10") from None
+    if not low < high < float("inf") or low == float("-inf"):
+        raise click.BadParameter("LO must be below HI, both finite")
+    return low, high
+
+
+@click.command(name="read")
+@click.argument("tool")
+@click.argument("file")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, metavar="OUT.parquet")
+@click.option(
+    "--as",
+    "kind",
+    type=click.Choice(["scores", "golden", "detections"]),
+    help="What the table is; default: the reader's, else scores.",
+)
+@click.option("--category", help="The category (or attribute) of all rows, when no column says it.")
+@click.option(
+    "--map",
+    "renamed",
+    multiple=True,
+    metavar="COLUMN=NAME",
+    callback=_pair,
+    help="Rename a column (repeatable).",
+)
+@click.option("--scale", metavar="LO,HI", callback=_scale, help="The judge's scale, brought to [0, 1].")
+@click.option(
+    "--higher-is",
+    type=click.Choice(["worse", "better"]),
+    default="worse",
+    help="Which end of the scale is harm.",
+)
+@click.option("--positive", metavar="VALUE", help="The label or decision that counts as 1; all others are 0.")
+def command(
+    tool: str,
+    file: str,
+    output: Path,
+    kind: str | None,
+    category: str | None,
+    renamed: dict[str, str],
+    scale: tuple[float, float] | None,
+    higher_is: str,
+    positive: str | None,
+) -> None:
+    r"""Turn another tool's FILE into a Parquet table of scores, golden labels or detections.
+
+    TOOL is a registered reader: table (CSV, TSV, JSON Lines, Parquet), hatecheck, openai-moderation-golden.
+
+    \b
+    Examples:
+      assay read table judge.csv --category hate --map id=trace_id -o scores.parquet
+      assay read table ratings.csv --scale 1,5 --higher-is better -o scores.parquet
+      assay read table labels.csv --as golden --map label_gold=label --positive hateful -o golden.parquet
+      assay read hatecheck test_suite_cases.csv -o golden.parquet
+    """
+    from typing import Any, cast
+
+    from core.errors import InputError
+    from tasks.convert import Conversion, convert
+    from tasks.readers import open_source, reader_names
+    from tasks.reporting.terminal import console, words
+    from tasks.storage import atomic, find_inputs
+
+    if output.suffix != ".parquet":
+        raise click.UsageError("tables are written as Parquet: name the output SOMETHING.parquet")
+    names = reader_names()
+    if tool not in names:
+        raise InputError.of(tool, f"is not a registered reader; there are {', '.join(names)}")
+    files = find_inputs([f"{tool}:{file}"], names)
+    if len(files) > 1:
+        raise click.UsageError("one file at a time")
+    source = open_source(files[0])
+    conversion = Conversion(
+        kind=cast(Any, kind or source.kind or "scores"),
+        category=category,
+        renamed=renamed,
+        scale=scale,
+        higher_is=cast(Any, higher_is),
+        positive=positive,
+    )
+    with atomic(output) as temporary:
+        rows = convert(source, conversion, temporary)
+    published = getattr(source, "published", None)
+    known = {
+        True: "; the published file, unaltered",
+        False: "; NOT the published file: its digest differs",
+        None: "",
+    }
+    console().print(words(f"{rows} rows of {conversion.kind}: {output}{known[published]}"), soft_wrap=True)

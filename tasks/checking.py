@@ -1,0 +1,113 @@
+"""``assay check``: what is in a data file, without a calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import Any, Literal
+
+import numpy as np
+
+from core.data.golden import composite_truth
+from core.data.scores import Kind as ScoreKind
+from core.instrument.strata import bin_labels
+from tasks.storage import InputFile
+from tasks.tables import Progress, ScoreScan, categories_in, count_units, load_golden, no_progress, open_all
+
+Kind = Literal["scores", "golden", "detections"]
+TURN_BINS = (1, 2, 3, 4, 8)
+Summary = dict[str, Any]
+
+
+def kind_of(files: Sequence[InputFile]) -> Kind:
+    """Guess what a table is from its first header: labels, decisions or scores."""
+    source = open_all(files[:1])[0]
+    if source.kind in ("golden", "scores", "detections"):
+        return source.kind  # type: ignore[return-value]
+    if "label" in source.columns:
+        return "golden"
+    return "detections" if {"detected", "attribute"} & set(source.columns) else "scores"
+
+
+def check(files: Sequence[InputFile], kind: Kind, progress: Progress = no_progress) -> Summary:
+    """Read a data set whole, and say what is in it.
+
+    Raises
+    ------
+    InputError
+        All that is wrong.
+    """
+    if kind == "golden":
+        return _check_golden(files)
+    return _check_scores(files, kind, progress)
+
+
+def _check_golden(files: Sequence[InputFile]) -> Summary:
+    golden, reader, _ = load_golden(files, categories=None, slices=())
+    both = (golden.labels == 1).any(axis=0) & (golden.labels == 0).any(axis=0)
+    truth = composite_truth(golden.labels[:, both]) if both.any() else np.full(len(golden.trace_ids), -1)
+    clusters = golden.clusters
+    return {
+        "kind": "golden",
+        "rows": reader.n_rows,
+        "traces": len(golden.trace_ids),
+        "duplicates": golden.n_duplicates,
+        "clusters": None if clusters is None else len(set(clusters) - {None}) + sum(c is None for c in clusters),
+        "categories": {
+            name: {
+                "positive": int((golden.labels[:, c] == 1).sum()),
+                "negative": int((golden.labels[:, c] == 0).sum()),
+                "unlabelled": int((golden.labels[:, c] == -1).sum()),
+            }
+            for c, name in enumerate(golden.categories)
+        },
+        "composite of": [name for name, kept in zip(golden.categories, both, strict=True) if kept],
+        "composite": {
+            "positive": int((truth == 1).sum()),
+            "negative": int((truth == 0).sum()),
+            "undecidable": int((truth == -1).sum()),
+        },
+        "slices": {name: len(set(values) - {None}) for name, values in golden.slices.items()},
+    }
+
+
+def _check_scores(files: Sequence[InputFile], kind: ScoreKind, progress: Progress) -> Summary:
+    sources = open_all(files)
+    categories = categories_in(sources, kind)
+    scan = ScoreScan(sources, kind, categories, progress)
+    counts, _ = count_units(
+        scan,
+        [1.0 if kind == "detections" else inf] * len(categories),
+        n_composite=len(categories),
+        turn_bins=TURN_BINS,
+        attempts="each",
+        last_turn_only=False,
+        decisions=None,
+    )
+    scan.check(())
+    rows = np.array(counts.histogram).reshape(-1, 4)
+    labels = bin_labels(TURN_BINS)
+    summary: Summary = {
+        "kind": kind,
+        "rows": scan.found.n_rows,
+        "traces": counts.n_traces,
+        "units": counts.accounting["attempted"],
+        "turns": counts.n_turns,
+        "duplicates": counts.n_duplicates,
+        "turn gaps": counts.n_gaps,
+        "clusters": counts.clusters[0].n_clusters if counts.clustered else None,
+        "judges": list(scan.found.judges),
+        "targets": list(scan.found.targets),
+        "ignored columns": list(scan.found.ignored),
+        "accounting": {name: n for name, n in counts.accounting.items() if n},
+        "turns a unit": {labels[b]: int(rows[rows[:, 2] == b, 3].sum()) for b in np.unique(rows[:, 2])},
+        "categories": {
+            name: {"units without a score": int(rows[(rows[:, 1] >> c) & 1 == 1, 3].sum())}
+            for c, name in enumerate(categories)
+        },
+    }
+    if kind == "detections":
+        for c, name in enumerate(categories):
+            summary["categories"][name]["detected"] = counts.clusters[c + 1].events
+        summary["any detected"] = counts.clusters[0].events
+    return summary
