@@ -29,7 +29,8 @@ from core.data.scores import (
 from core.data.vocabulary import MAX_CATEGORIES, category_name
 from core.errors import InputError, Problem
 from core.instrument.calibration import GoldenScores, GoldenTable
-from core.instrument.collapse import unit_masks, unit_maxima
+from core.instrument.collapse import unit_masks
+from core.instrument.golden_scores import golden_scores
 from core.instrument.tally import ScatteredTracesError, Tally, UnitCounts, chosen_attempts, decisions_of
 from core.records import FileReference
 from tasks.readers import Source, open_source
@@ -260,31 +261,6 @@ def load_golden_scores(
     scan.check(needed)
     scores = golden_scores(regrouped(parts, scan.log), golden.categories, last_turn_only=last_turn_only, log=scan.log)
     return scores, scan.found
-
-
-def golden_scores(
-    block: ScoreBatch, categories: Sequence[str], *, last_turn_only: bool, log: ProblemLog
-) -> GoldenScores:
-    """Collapse golden scores over turns; several attempts of a trace are a problem."""
-    units, maxima = unit_maxima(block, len(categories), last_turn_only=last_turn_only, log=log)
-    repeated = np.flatnonzero(units.trace[1:] == units.trace[:-1])
-    if len(repeated):
-        traces = np.unique(units.trace[repeated])
-        name = block.trace_ids[int(traces[0])]
-        log.at(int(block.place[block.starts[traces[0]]]), (
-            f"{len(traces)} golden trace(s) have several attempts (first: {name!r}); a label belongs to one "
-            "conversation: keep one attempt a trace, or give each attempt a trace_id and a label of its own"
-        ))  # fmt: skip
-    log.stop_if_any()
-    missing = (units.missing[:, None] >> np.arange(len(categories))) & 1 == 1
-    return GoldenScores(
-        trace_ids=tuple(block.trace_ids),
-        n_turns=units.n_turns,
-        maxima=maxima,
-        missing=missing | ~np.isfinite(maxima),
-        clusters=None if block.clusters is None else tuple(block.clusters),
-        n_rows=block.n_rows,
-    )
 
 
 class DecisionsFile:

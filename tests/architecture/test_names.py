@@ -15,7 +15,7 @@ NOT_FLOWS = {"__init__", "cli"}
 
 
 def flow_files(project: Path) -> list[Path]:
-    return sorted((project / "flows").rglob("*.py"))
+    return sorted((project / "flows").glob("*.py"))
 
 
 @pytest.mark.parametrize("name", TOP_LEVEL)

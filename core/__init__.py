@@ -1,0 +1,43 @@
+"""assay's core: pure functions from tables to frozen results, without files, clocks, Prefect or MLflow.
+
+Names are imported when they are first used, so that ``import core`` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from core.api import calibrate, measure
+    from core.inference.intervals import wilson_interval
+    from core.inference.prevalence import corrected_prevalence, rogan_gladen
+    from core.instrument.threshold import youden_threshold
+
+_HOME = {
+    "calibrate": "core.api",
+    "corrected_prevalence": "core.inference.prevalence",
+    "measure": "core.api",
+    "rogan_gladen": "core.inference.prevalence",
+    "wilson_interval": "core.inference.intervals",
+    "youden_threshold": "core.instrument.threshold",
+}
+
+__all__ = [
+    "calibrate",
+    "corrected_prevalence",
+    "measure",
+    "rogan_gladen",
+    "wilson_interval",
+    "youden_threshold",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'core' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])
