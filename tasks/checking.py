@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from core.data.golden import composite_truth
 from core.data.scores import Kind as ScoreKind
+from core.data.vocabulary import SCORE_COLUMNS
 from core.instrument.strata import bin_labels
+from tasks.readers import Source
 from tasks.storage import InputFile
 from tasks.tables import Progress, ScoreScan, categories_in, count_units, load_golden, no_progress, open_all
 
@@ -20,13 +22,36 @@ Summary = dict[str, Any]
 
 
 def kind_of(files: Sequence[InputFile]) -> Kind:
-    """Guess what a table is from its first header: labels, decisions or scores."""
+    """Read off a first file what it is: labels, decisions or scores.
+
+    A wide table does not say it in its header: with a column of words (a slice), or with nothing but 0, 1 and empty
+    cells, it is taken for labels.
+    """
     source = open_all(files[:1])[0]
     if source.kind in ("golden", "scores", "detections"):
-        return source.kind  # type: ignore[return-value]
+        return cast(Kind, source.kind)
     if "label" in source.columns:
         return "golden"
-    return "detections" if {"detected", "attribute"} & set(source.columns) else "scores"
+    if {"detected", "attribute"} & set(source.columns):
+        return "detections"
+    return "scores" if "score" in source.columns or not _holds_labels(source) else "golden"
+
+
+def _holds_labels(source: Source) -> bool:
+    columns = [name for name in source.columns if name not in SCORE_COLUMNS]
+    first = next(iter(source.batches(columns)), None) if columns else None
+    if first is None:
+        return False
+    values = {str(cell) for name in columns for cell in first[0].column(name).drop_null().unique().to_pylist()}
+    return values <= {"0", "1", "0.0", "1.0"} or any(not _is_number(value) for value in values)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def check(files: Sequence[InputFile], kind: Kind, progress: Progress = no_progress) -> Summary:

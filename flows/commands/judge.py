@@ -27,25 +27,13 @@ def command(name: str, texts: tuple[str, ...], output: Path, no_cache: bool) -> 
     """
     import tempfile
 
-    import pyarrow.parquet as pq
-
-    from tasks.judges import load_judge
-    from tasks.judges.run import judge_table
-    from tasks.readers import reader_names
+    from flows.pipelines.judging import run_judge
     from tasks.reporting.terminal import console, words
-    from tasks.settings import settings
-    from tasks.storage import atomic, find_inputs
-    from tasks.tables import load_texts
 
     if output.suffix != ".parquet":
         raise click.UsageError("scores are written as Parquet: name the output SOMETHING.parquet")
-    judge = load_judge(name)
-    conversations = load_texts(find_inputs(texts, reader_names()))
-    with progress("texts judged") as advance, tempfile.TemporaryDirectory() as folder:
-        table = judge_table(judge, conversations, Path(folder) if no_cache else settings().cache_dir, advance)
-        with atomic(output) as temporary:
-            pq.write_table(table, temporary, compression="zstd")
-    console().print(
-        words(f"{table.num_rows} turns judged by {judge.name}@{judge.version} ({judge.fingerprint[:12]}): {output}"),
-        soft_wrap=True,
-    )
+    with progress("texts judged") as advance, tempfile.TemporaryDirectory() as empty:
+        table = run_judge(name, texts, output, cache_dir=Path(empty) if no_cache else None, progress=advance)
+    judge = table.column("judge")[0].as_py()
+    fingerprint = table.column("judge_fingerprint")[0].as_py()
+    console().print(words(f"{table.num_rows} turns judged by {judge} ({fingerprint[:12]}): {output}"), soft_wrap=True)

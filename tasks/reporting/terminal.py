@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -75,7 +75,7 @@ def _status(status: str) -> Text:
 def _table(*columns: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, column in enumerate(columns):
-        text = i == 0 or column == "status"
+        text = i == 0 or column in ("quantity", "status")
         table.add_column(column, justify="left" if text else "right", no_wrap=text, overflow="ellipsis")
     return table
 
@@ -228,7 +228,7 @@ def _meanings(rows: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterable[Rendera
 
 def check_report(summary: Mapping[str, Any]) -> RenderableType:
     """Show what `assay check` found."""
-    lines: list[RenderableType] = [Text(f"A table of {summary['kind']}, nothing wrong", style="bold green")]
+    lines: list[RenderableType] = [Text(f"Nothing wrong, read as {summary['kind']}", style="bold green")]
     tables: list[RenderableType] = []
     for name, value in summary.items():
         if name in ("kind", "categories") or value in (None, [], {}):
@@ -247,3 +247,43 @@ def _inline(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key}: {item}" for key, item in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def demo_report(releases: Sequence[tuple[str, Mapping[str, Any], Mapping[str, float]]]) -> RenderableType:
+    """Show what was measured beside what is true by construction."""
+    table = _table("release", "quantity", "flagged", "corrected", "95% interval", "true", "inside", "status")
+    inside = total = 0
+    for name, document, truth in releases:
+        result = document["result"]
+        for quantity, row in [("composite", result["composite"]), *result["categories"].items()]:
+            interval = row["prevalence"]["interval"]
+            holds = interval is not None and interval["low"] <= truth[quantity] <= interval["high"]
+            inside, total = inside + holds, total + (interval is not None)
+            table.add_row(
+                words(name if quantity == "composite" else ""),
+                words(quantity),
+                percent(row["observed_rate"]),
+                percent(row["prevalence"]["value"]),
+                limits(interval),
+                percent(truth[quantity]),
+                "-" if interval is None else "yes" if holds else "no",
+                _status(row["prevalence"]["status"]),
+            )
+    return Group(
+        Text("Two simulated releases: measured beside true", style="bold"),
+        table,
+        Text(f"{inside} of {total} intervals hold the true rate; about 19 of 20 should, over many releases.\n"),
+        Text(DEMO_MEANING),
+    )
+
+
+DEMO_MEANING = """\
+What the numbers mean
+  flagged    what the judge says: the share of conversations with a score at or above its threshold.
+             The judge misses violations and raises false alarms, so this is not the rate of violations.
+  corrected  the rate of violations behind it, given how often this judge is wrong on conversations
+             that people have labelled.
+  interval   where the true rate lies; the doubt about production and about the judge are both in it.
+  true       known here only because the releases are simulated. Your own measurement has no such
+             column: the interval is what you have.
+"""
