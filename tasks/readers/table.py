@@ -22,7 +22,8 @@ from core.data.columns import is_text
 from core.errors import InputError, Problem
 from tasks.storage import SUFFIXES, InputFile, format_of
 
-BATCH_ROWS = 131_072
+BATCH_ROWS = 65_536
+READ_AHEAD = 2**20  # bytes a column; without it pyarrow takes in a row group's whole columns at once
 TEXT_BATCH_ROWS = 32_768
 MAX_LINE = 16 * 2**20
 KEPT_PROBLEMS = 200
@@ -65,7 +66,9 @@ class ParquetSource:
         texts = [name for name in columns if is_text(pa.nulls(0, self._schema.field(name).type)) and name != "text"]
         row = 1
         try:
-            with pq.ParquetFile(self.file.path, read_dictionary=texts, pre_buffer=False) as parquet:
+            with pq.ParquetFile(
+                self.file.path, read_dictionary=texts, pre_buffer=False, buffer_size=READ_AHEAD
+            ) as parquet:
                 for batch in parquet.iter_batches(BATCH_ROWS, columns=list(columns), use_threads=False):
                     yield batch, np.arange(row, row + len(batch), dtype=np.int64)
                     row += len(batch)
