@@ -119,6 +119,7 @@ class ScoreScan:
         self._sources, self._kind, self._categories = sources, kind, categories
         self._progress = progress
         self._layouts = layouts_of(sources, kind, categories)
+        self._alike = len({(layout.long, frozenset(layout.categories)) for layout in self._layouts}) == 1
         self.log = ProblemLog([source.file.name for source in sources], [source.unit for source in sources])
         self._parsers = [self._parser(layout) for layout in self._layouts]
         self._rows = [0] * len(sources)
@@ -140,7 +141,11 @@ class ScoreScan:
             for raw in raw_batches(source, number, layout.columns, self.log):
                 self._rows[number] += len(raw.place)
                 self._progress(len(raw.place))
-                yield parser.parse(raw)
+                batch = parser.parse(raw)
+                if layout.long or self._alike:
+                    yield batch
+                else:  # files of different layouts meet in the form that all have
+                    yield batch.as_long(np.array([self._categories.index(name) for name in layout.categories]))
 
     @property
     def found(self) -> Found:

@@ -112,17 +112,33 @@ class ScoreBatch:
             place=self.place[cut],
         )
 
+    def as_long(self, present: Ints) -> ScoreBatch:
+        """Return a wide batch with one cell a row, of the given categories only: the others stand in other files."""
+        n_cells = len(present)
+        return ScoreBatch(
+            starts=self.starts * n_cells,
+            trace_ids=self.trace_ids,
+            clusters=self.clusters,
+            attempt=np.repeat(self.attempt, n_cells),
+            turn=np.repeat(self.turn, n_cells),
+            category=np.tile(present, self.n_rows),
+            values=self.values[:, present].ravel(),
+            valid=None if self.valid is None else self.valid[:, present].ravel(),
+            reason=None if self.reason is None else np.repeat(self.reason, n_cells),
+            place=np.repeat(self.place, n_cells),
+        )
+
 
 def joined(parts: Sequence[ScoreBatch]) -> ScoreBatch:
-    """Put batches together, in order; neighbouring segments of one trace become one."""
+    """Put batches of one layout together, in order; neighbouring segments of one trace and cluster become one."""
     if len(parts) == 1:
         return parts[0]
     offsets = np.cumsum([0] + [part.n_rows for part in parts])
     starts = np.concatenate([part.starts + offset for part, offset in zip(parts, offsets, strict=False)])
     ids = [trace for part in parts for trace in part.trace_ids]
-    keep = [i for i in range(len(ids)) if i == 0 or ids[i] != ids[i - 1]]
     clustered = any(part.clusters is not None for part in parts)
     clusters = [item for part in parts for item in (part.clusters or [None] * len(part.trace_ids))]
+    keep = [i for i in range(len(ids)) if i == 0 or ids[i] != ids[i - 1] or clusters[i] != clusters[i - 1]]
     return ScoreBatch(
         starts=starts[keep],
         trace_ids=[ids[i] for i in keep],

@@ -35,7 +35,7 @@ class Units:
     reason : uint8 array of shape (n_units,)
         Index into `STATES` where something is missing, else `NO_REASON`.
     n_duplicates, n_gaps : int
-        Repeated equal cells that were dropped; units with a hole in their turn numbers.
+        Cells that stood again with the same value; units with a hole in their turn numbers.
     """
 
     trace: Ints
@@ -143,7 +143,7 @@ def _indexed(block: ScoreBatch, n_categories: int, log: ProblemLog) -> _Index:
     if (np.add.reduceat(present, turns) == once).all():
         return _Index(block=block, trace=trace, turns=turns, units=units, n_duplicates=0)
     keep = _first_of_duplicates(block, trace, log)
-    n_dropped = int((~keep).sum())
+    n_dropped = int((~keep).sum()) * (1 if block.values.ndim == 1 else n_categories)
     block, trace = _taken(block, trace, np.flatnonzero(keep))
     turns, units = _boundaries(block, trace)
     return _Index(block=block, trace=trace, turns=turns, units=units, n_duplicates=n_dropped)

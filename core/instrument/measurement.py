@@ -10,7 +10,14 @@ import numpy as np
 
 from core.data.vocabulary import SCORED
 from core.errors import UndefinedError
-from core.inference.clusters import FEW_CLUSTERS, ClusterSums, effective_sample
+from core.inference.clusters import (
+    DESIGN_EFFECT_FLOOR,
+    FEW_CLUSTERS,
+    ZERO_VARIANCE,
+    ClusterSums,
+    EffectiveSample,
+    effective_sample,
+)
 from core.inference.intervals import modified_wilson, normal_quantile, wilson_interval
 from core.inference.prevalence import (
     Counts,
@@ -590,7 +597,7 @@ def _prevalence(
     turns, inside = _turn_shares(sample, judge.by_turns, calibration.turn_bins)
     outside = sample.n_units - inside.n_units
     notes: list[str] = []
-    if outside > OUTSIDE_ALLOWED * sample.n_units:
+    if outside / sample.n_units > OUTSIDE_ALLOWED:
         return Prevalence(
             status="unit_mismatch",
             apparent=_apparent(sample, judge, z, valid_here=False),
@@ -607,18 +614,16 @@ def _prevalence(
         notes.append(f"{outside} units with numbers of turns outside the golden set are left out of the corrected rate")
     if judge.by_turns is None:
         notes.append("declared calibration: not weighted to turn counts")
-    effective = _effective(sample, inside, judge, spec, clustered)
+    production = effective_sample(sample.clusters, clustered=clustered, confidence_level=spec.confidence_level)
+    effective = _effective(sample, inside, judge, spec, production)
     base: dict[str, Any] = {"effective": effective, "turns": turns}
-    unit = "clusters" if clustered else "units"
     if judged.status == "insufficient_data" or effective.n_clusters < MIN_CLUSTERS or effective.n_units <= 0:
+        unit = "clusters" if clustered else "units"
         why = judged.notes if judged.status == "insufficient_data" else (
             f"insufficient data: {effective.n_clusters} {unit} in production; at least {MIN_CLUSTERS} are needed",
         )  # fmt: skip
         return Prevalence(status="insufficient_data", notes=(*notes, *why), **base)
-    if effective.n_clusters < FEW_CLUSTERS:
-        notes.append(
-            f"only {effective.n_clusters} {unit} in production: under {FEW_CLUSTERS} the interval may be too narrow"
-        )
+    notes += _production_notes(production)
     status = floor_status(effective.youden_j, effective.youden_j_low, spec.detection_floor)
     if status == "below_detection_floor" or effective.youden_j <= 0:
         return Prevalence(status="below_detection_floor", notes=(*notes, *judged.notes), **base)
@@ -626,6 +631,26 @@ def _prevalence(
         notes.append("the judge may be below the detection floor: the lower bound of J is")
     apparent = _apparent(inside, judge, z, valid_here=True)
     return _corrected(status, effective, spec, stream, notes, base, apparent)
+
+
+def _production_notes(production: EffectiveSample) -> list[str]:
+    unit = "clusters" if production.clustered else "units"
+    notes = []
+    if production.n_clusters < FEW_CLUSTERS:
+        notes.append(
+            f"only {production.n_clusters} {unit} in production: under {FEW_CLUSTERS} the interval may be too narrow"
+        )
+    if ZERO_VARIANCE in production.notes:
+        notes.append(
+            f"all units in production are judged alike: they count as {production.n_clusters} independent units, "
+            "one a cluster"
+        )
+    if DESIGN_EFFECT_FLOOR in production.notes:
+        notes.append(
+            "the rarer decision in production sits in few clusters: design effect floored at "
+            f"{production.design_effect:.2f}"
+        )
+    return notes
 
 
 def _turn_shares(
@@ -666,9 +691,8 @@ def _effective(
     inside: _Sample,
     judge: _Judge,
     spec: MeasurementSpec,
-    clustered: bool,
+    production: EffectiveSample,
 ) -> EffectiveMeasurement:
-    production = effective_sample(sample.clusters, clustered=clustered, confidence_level=spec.confidence_level)
     worth = inside.n_units * production.n_effective / sample.n_units
     sensitivity, n_positive = judge.sensitivity, judge.effective.n_positive
     specificity, n_negative = judge.specificity, judge.effective.n_negative
@@ -680,7 +704,7 @@ def _effective(
         low = youden_low(sensitivity, n_positive, specificity, n_negative, z=z)
     return EffectiveMeasurement(
         n_units=worth,
-        n_flagged=worth * inside.n_flagged / inside.n_units if inside.n_units else 0.0,
+        n_flagged=worth * (inside.n_flagged / inside.n_units) if inside.n_units else 0.0,
         n_positive=n_positive,
         true_positives=n_positive * sensitivity,
         n_negative=n_negative,
