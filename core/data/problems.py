@@ -73,7 +73,9 @@ class ProblemLog:
 
     def stop(self) -> NoReturn:
         """Raise all problems at once."""
-        raise InputError(self._kept, count=self.count)
+        order = {source: number for number, source in enumerate(self.sources)}
+        kept = sorted(self._kept, key=lambda problem: (order.get(problem.source, -1), problem.line))
+        raise InputError(kept, count=self.count)
 
     def stop_if_any(self) -> None:
         """Raise all problems at once, if there are any."""
