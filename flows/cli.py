@@ -111,4 +111,4 @@ def _tell(error: Any, as_json: bool, hint: str = "") -> None:
         {"level": "error", "source": item.source, "line": item.line, "message": item.message} for item in problems
     ]
     for row in rows or [{"level": "error", "message": str(error)}]:
-        click.echo(json.dumps(row, ensure_ascii=False), err=True)
+        click.echo(json.dumps(row), err=True)  # ASCII: names must not steer the terminal

@@ -25,7 +25,7 @@ from core.data.columns import (
     text_codes,
     whole_numbers,
 )
-from core.data.problems import ProblemLog, quoted
+from core.data.problems import ProblemLog, nearest, quoted
 from core.data.vocabulary import (
     ANSWERED_STATES,
     MAX_CATEGORIES,
@@ -216,7 +216,7 @@ def layout_of(columns: Sequence[str], kind: Kind, source: str, log: ProblemLog) 
 
 
 def check_header(columns: Sequence[str], source: str, log: ProblemLog) -> None:
-    """Refuse a header with unnamed or repeated columns."""
+    """Refuse a header in which two columns have one name."""
     names = [category_name(column) for column in columns]
     repeated = sorted({column for column, name in zip(columns, names, strict=True) if names.count(name) > 1})
     if repeated:
@@ -325,9 +325,7 @@ class ScoreParser:
         what = NAME_COLUMN[self.kind]
         if not text:
             return f"{what} is empty"
-        near = difflib.get_close_matches(category_name(text), self.categories, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; known here: {', '.join(self.categories)}"
-        return f"unknown {what} {quoted(text)}{hint}"
+        return f"unknown {what} {quoted(text)}; {nearest(category_name(text), self.categories)}"
 
     def _wide(self, raw: RawBatch) -> tuple[None, Floats, Bools | None]:
         shape = (len(raw.place), len(self.categories))
