@@ -16,21 +16,27 @@ import numpy as np
 import pyarrow as pa
 
 from core.data.problems import ProblemLog
-from core.data.scores import NO_REASON, ScoreBatch, regrouped
+from core.data.scores import NO_REASON, ScoreBatch, joined, regrouped
 
-ROWS_A_BUCKET = 400_000
-MAX_BUCKETS = 256
+ROWS_IN_MEMORY = 400_000
+N_BUCKETS = 256
 
 
-def scattered_blocks(batches: Iterator[ScoreBatch], folder: Path, n_rows: int, log: ProblemLog) -> Iterator[ScoreBatch]:
-    """Yield blocks of whole traces from batches in any order, spilling to `folder`."""
-    n_buckets = min(MAX_BUCKETS, n_rows // ROWS_A_BUCKET + 1)
-    if n_buckets == 1:
-        yield regrouped(list(batches), log)
-        return
-    buckets = _Buckets(folder, n_buckets)
+def scattered_blocks(batches: Iterator[ScoreBatch], folder: Path, log: ProblemLog) -> Iterator[ScoreBatch]:
+    """Yield blocks of whole traces from batches in any order; what does not fit memory is spilled to `folder`."""
+    held: list[ScoreBatch] = []
+    buckets: _Buckets | None = None
     for batch in batches:
-        buckets.add(batch)
+        held.append(batch)
+        if sum(part.n_rows for part in held) >= ROWS_IN_MEMORY:
+            buckets = buckets or _Buckets(folder, N_BUCKETS)
+            buckets.add(joined(held))
+            held = []
+    if buckets is None:
+        yield regrouped(held, log)
+        return
+    if held:
+        buckets.add(joined(held))
     yield from buckets.blocks(log)
 
 

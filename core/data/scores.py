@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from core.data.columns import (
     Bools,
@@ -467,24 +469,22 @@ def _check_same_cluster(held: ScoreBatch, batch: ScoreBatch, log: ProblemLog) ->
 def regrouped(parts: Sequence[ScoreBatch], log: ProblemLog) -> ScoreBatch:
     """Put batches together and bring the rows of every trace to one place, traces in the order of their ids."""
     whole = joined(parts)
-    order = sorted(range(len(whole.trace_ids)), key=lambda i: whole.trace_ids[i])
-    ends = np.r_[whole.starts[1:], whole.n_rows]
-    lengths = (ends - whole.starts)[order]
+    trace = _ranks(whole.trace_ids)
+    order = np.argsort(trace, kind="stable")
+    lengths = np.diff(np.r_[whole.starts, whole.n_rows])[order]
     first = np.cumsum(np.r_[0, lengths])[:-1]
     rows = np.repeat(whole.starts[order] - first, lengths) + np.arange(whole.n_rows)
-    ids = [whole.trace_ids[i] for i in order]
-    clusters = None if whole.clusters is None else [whole.clusters[i] for i in order]
-    keep = [i for i in range(len(ids)) if i == 0 or ids[i] != ids[i - 1]]
-    if clusters is not None:
-        for i in range(1, len(ids)):
-            if ids[i] == ids[i - 1] and clusters[i] != clusters[i - 1]:
-                place = int(whole.place[rows[first[i]]])
-                log.at(place, cluster_conflict(ids[i], clusters[i - 1] or "", clusters[i] or ""))
+    new = np.r_[True, np.diff(trace[order]) != 0]
+    if whole.clusters is not None:
+        cluster = _ranks([name or "" for name in whole.clusters])[order]
+        for i in np.flatnonzero(~new & np.r_[False, np.diff(cluster) != 0]):
+            one, other = (whole.clusters[order[k]] or "" for k in (i - 1, i))
+            log.at(int(whole.place[rows[first[i]]]), cluster_conflict(whole.trace_ids[order[i]], one, other))
     return replace(
         whole,
-        starts=first[keep],
-        trace_ids=[ids[i] for i in keep],
-        clusters=None if clusters is None else [clusters[i] for i in keep],
+        starts=first[new],
+        trace_ids=[whole.trace_ids[i] for i in order[new]],
+        clusters=None if whole.clusters is None else [whole.clusters[i] for i in order[new]],
         attempt=whole.attempt[rows],
         turn=whole.turn[rows],
         category=None if whole.category is None else whole.category[rows],
@@ -493,3 +493,11 @@ def regrouped(parts: Sequence[ScoreBatch], log: ProblemLog) -> ScoreBatch:
         reason=None if whole.reason is None else whole.reason[rows],
         place=whole.place[rows],
     )
+
+
+def _ranks(texts: Sequence[str]) -> Ints:
+    """Number texts in their sorted order."""
+    encoded = pa.array(texts, pa.string()).dictionary_encode()
+    rank = np.argsort(pc.array_sort_indices(encoded.dictionary).to_numpy())
+    ranks: Ints = rank[encoded.indices.to_numpy()]
+    return ranks

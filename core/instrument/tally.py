@@ -99,8 +99,14 @@ class Tally:
         self._open = _OpenClusters(n_categories + 1)
 
     def add(self, block: ScoreBatch, units: Units) -> None:
-        """Count the units of a block of whole traces."""
-        self._trace_keys.append(np.fromiter(map(hash, block.trace_ids), np.int64, len(block.trace_ids)))
+        """Count the units of a block of whole traces.
+
+        Raises
+        ------
+        ScatteredTracesError
+            A trace stands in the block twice.
+        """
+        self._trace_keys.append(_distinct(np.fromiter(map(hash, block.trace_ids), np.int64, len(block.trace_ids))))
         self._totals += (int(units.n_turns.sum()), units.n_duplicates, units.n_gaps)
         self._reasons += np.bincount(units.reason, minlength=256)
         self._count_masks(units)
@@ -133,10 +139,7 @@ class Tally:
         ScatteredTracesError
             A trace came in more than one block.
         """
-        keys = np.concatenate([np.zeros(0, np.int64), *self._trace_keys])
-        keys.sort()  # a third of the time of np.unique, and in place
-        if (keys[1:] == keys[:-1]).any():
-            raise ScatteredTracesError("rows of one trace are not together")
+        keys = _distinct(np.concatenate([np.zeros(0, np.int64), *self._trace_keys]))
         k = self._n_categories
         mask = (1 << k) - 1
         histogram = tuple(
@@ -156,6 +159,13 @@ class Tally:
             clusters=sums.records(),
             clustered=sums.clustered,
         )
+
+
+def _distinct(keys: Ints) -> Ints:
+    keys.sort()  # in place, and a third of the time of np.unique
+    if (keys[1:] == keys[:-1]).any():
+        raise ScatteredTracesError("rows of one trace are not together")
+    return keys
 
 
 def _memberships(units: Units, n_categories: int) -> tuple[Ints, Ints]:
