@@ -1,0 +1,91 @@
+"""Events to the Prefect server: that a judge has changed, that a model was released.
+
+Prefect's own emitter returns before the event is sent, and loses it silently when the server is down. Here the server
+is asked for the event until it shows it.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from core.errors import UnreachableError
+
+JUDGE_CHANGED = "assay.judge.changed"
+MODEL_RELEASED = "assay.model.released"
+WAIT_SECONDS = 20.0
+POLL_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmittedEvent:
+    """An event that the server has taken."""
+
+    id: str
+    name: str
+    resource: str
+
+
+def emit(name: str, resource: str, payload: Mapping[str, Any], *, event_id: str | None = None) -> EmittedEvent:
+    """Send an event and see that the server has it.
+
+    Parameters
+    ----------
+    name : str
+        `JUDGE_CHANGED` or `MODEL_RELEASED`.
+    resource : str
+        What it is about, such as ``assay.judge.lexical``.
+    payload : mapping
+        JSON data; numbers and nested values arrive as they are.
+    event_id : str, optional
+        A UUID. The server takes an id once, so that a repeated call with it does nothing.
+
+    Raises
+    ------
+    UnreachableError
+        No server is configured or answers, or it does not show the event within 20 seconds.
+    """
+    import httpx
+    from prefect.client.orchestration import get_client
+
+    event = {
+        "id": event_id or str(uuid.uuid4()),
+        "occurred": datetime.now(UTC).isoformat(),
+        "event": name,
+        "resource": {"prefect.resource.id": resource},
+        "related": [],
+        "payload": dict(payload),
+    }
+    address = _server_address()
+    try:
+        with get_client(sync_client=True) as client:
+            client.request("POST", "/events", json=[event]).raise_for_status()
+            _await(client, str(event["id"]))
+    except (httpx.HTTPError, OSError) as error:
+        raise UnreachableError(f"the Prefect server at {address} did not take the event: {error}") from None
+    return EmittedEvent(id=str(event["id"]), name=name, resource=resource)
+
+
+def _server_address() -> str:
+    from prefect.settings import PREFECT_API_URL
+
+    address = PREFECT_API_URL.value()
+    if not address:
+        raise UnreachableError("no Prefect server is configured; set PREFECT_API_URL, such as http://127.0.0.1:4200/api")
+    return str(address)
+
+
+def _await(client: Any, event_id: str) -> None:
+    since = (datetime.now(UTC) - timedelta(days=1)).isoformat()
+    wanted = {"filter": {"id": {"id": [event_id]}, "occurred": {"since": since}}, "limit": 1}
+    deadline = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < deadline:
+        found = client.request("POST", "/events/filter", json=wanted)
+        if found.raise_for_status().json()["events"]:
+            return
+        time.sleep(POLL_SECONDS)
+    raise UnreachableError(f"the Prefect server took the event {event_id} but does not show it after {WAIT_SECONDS:g} s")

@@ -1,0 +1,55 @@
+"""Steps: the plain functions that pipelines are composed of, and what an orchestrator should know of each.
+
+A pipeline calls ``run(step, ...)``. `direct` calls the function; the Prefect flows hand in a runner that makes a task
+of it. The composition is written once, and a record cannot depend on who ran it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """How a step is shown and retried.
+
+    Attributes
+    ----------
+    name : str
+        As people read it.
+    retries : int
+        Attempts after the first, for steps with input or output; a wrong input is never retried.
+    tags : tuple of str
+    """
+
+    name: str
+    retries: int = 0
+    tags: tuple[str, ...] = ()
+
+
+class Runner(Protocol):
+    """Whatever carries out a step."""
+
+    def __call__(self, step: Step, work: Callable[[], T]) -> T:
+        """Carry out `work`, which is `step`."""
+        ...
+
+
+def direct(step: Step, work: Callable[[], T]) -> T:  # noqa: ARG001 (a runner's signature)
+    """Carry out a step in this process, and nothing else."""
+    return work()
+
+
+FIND = Step(name="find the inputs", retries=2, tags=("input",))
+READ_GOLDEN = Step(name="read the golden set", retries=2, tags=("input",))
+JUDGE = Step(name="run the judge on the texts", retries=2, tags=("judge",))
+CALIBRATE = Step(name="calibrate", tags=("core",))
+COUNT = Step(name="read and count production", retries=2, tags=("input", "core"))
+MEASURE = Step(name="measure", tags=("core",))
+WRITE = Step(name="write the record", retries=2, tags=("output",))
+TRACK = Step(name="log to MLflow", retries=2, tags=("output", "mlflow"))
+
