@@ -75,7 +75,9 @@ def _server_address() -> str:
 
     address = PREFECT_API_URL.value()
     if not address:
-        raise UnreachableError("no Prefect server is configured; set PREFECT_API_URL, such as http://127.0.0.1:4200/api")
+        raise UnreachableError(
+            "no Prefect server is configured; set PREFECT_API_URL, such as http://127.0.0.1:4200/api"
+        )
     return str(address)
 
 
@@ -88,4 +90,6 @@ def _await(client: Any, event_id: str) -> None:
         if found.raise_for_status().json()["events"]:
             return
         time.sleep(POLL_SECONDS)
-    raise UnreachableError(f"the Prefect server took the event {event_id} but does not show it after {WAIT_SECONDS:g} s")
+    raise UnreachableError(
+        f"the Prefect server took the event {event_id} but does not show it after {WAIT_SECONDS:g} s"
+    )

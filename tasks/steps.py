@@ -52,4 +52,3 @@ COUNT = Step(name="read and count production", retries=2, tags=("input", "core")
 MEASURE = Step(name="measure", tags=("core",))
 WRITE = Step(name="write the record", retries=2, tags=("output",))
 TRACK = Step(name="log to MLflow", retries=2, tags=("output", "mlflow"))
-

@@ -1,0 +1,102 @@
+"""Markdown of a record, for artifacts and comments. Untrusted names cannot add markup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tasks.reporting.terminal import STATUS_MEANING, limits, percent, printable
+
+_MARKUP = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]()<>#+!|~&"})
+
+
+def plain_text(text: object) -> str:
+    r"""Escape untrusted text for a line of Markdown.
+
+    Examples
+    --------
+    >>> plain_text("[x](y)")
+    '\\[x\\]\\(y\\)'
+    """
+    return printable(text).replace("\n", " ").translate(_MARKUP)
+
+
+def measurement_markdown(document: Mapping[str, Any], links: Sequence[str] = ()) -> str:
+    """Show a measurement: headline, interval, status, and what a reader has to know."""
+    result = document["result"]
+    composite = result["composite"]
+    prevalence = composite["prevalence"]
+    lines = [f"# {plain_text(result['target'] or 'production')}", ""]
+    if prevalence["value"] is None:
+        lines.append(f"**No corrected rate: `{prevalence['status']}`.** {STATUS_MEANING[prevalence['status']]}.")
+        lines.append(f"Observed (the judge's own, uncorrected): {percent(composite['observed_rate'])}.")
+    else:
+        level = 100 * prevalence["interval"]["confidence_level"]
+        lines.append(
+            f"**Corrected rate {percent(prevalence['value'])}**, {level:g}% interval "
+            f"{limits(prevalence['interval'])}, status `{prevalence['status']}`."
+        )
+        lines.append(f"Observed: {percent(composite['observed_rate'])} of {composite['n_units']} fully scored units.")
+    counts = result["accounting"]
+    lines.append(f"Scored {counts['scored']} of {counts['attempted']} units.")
+    return _assembled(document, lines, [*result["notes"], *prevalence["notes"]], links)
+
+
+def calibration_markdown(document: Mapping[str, Any], links: Sequence[str] = ()) -> str:
+    """Show a calibration: J with its bound, status, and what a reader has to know."""
+    result = document["result"]
+    composite, judge = result["composite"], result["judge"]
+    lines = [
+        f"# {plain_text(result['instrument'])} with {plain_text(judge['name'])}@{plain_text(judge['version'])}",
+        "",
+    ]
+    if composite["youden_j"] is None:
+        lines.append(f"**Composite `{composite['status']}`.**")
+    else:
+        lines.append(
+            f"**Composite J {composite['youden_j']:.3f}** (lower bound {composite['youden_j_low']:.3f}), status "
+            f"`{composite['status']}`: sensitivity {composite['sensitivity']:.3f}, "
+            f"specificity {composite['specificity']:.3f}."
+        )
+    golden = result["golden"]
+    if golden is not None:
+        lines.append(f"Golden set: {golden['n_traces']} traces, {golden['n_clusters']} clusters.")
+    return _assembled(document, lines, [*result["notes"], *composite["notes"]], links)
+
+
+def _assembled(document: Mapping[str, Any], lines: Sequence[str], notes: Iterable[str], links: Sequence[str]) -> str:
+    told = [f"- {plain_text(note)}" for note in dict.fromkeys(notes)]
+    kept = [f"- {link}" for link in links]
+    parts = [*lines, *(["", "Notes:", *told] if told else []), "", f"Record `{document['id']}`", *kept]
+    return "\n".join(parts) + "\n"
+
+
+def category_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the categories of a record as rows of plain text."""
+    result = document["result"]
+    rows = [("composite", result["composite"]), *result.get("categories", {}).items()]
+    if document["schema"].startswith("assay.calibration/"):
+        return [
+            {
+                "category": printable(name),
+                "threshold": row["threshold"],
+                "sensitivity": row["sensitivity"],
+                "specificity": row["specificity"],
+                "J": row["youden_j"],
+                "J low": row["youden_j_low"],
+                "status": row["status"],
+            }
+            for name, row in rows
+        ]
+    return [
+        {
+            "category": printable(name),
+            "units": row["n_units"],
+            "flagged": row["n_flagged"],
+            "observed": percent(row["observed_rate"]),
+            "corrected": percent(row["prevalence"]["value"]),
+            "interval": limits(row["prevalence"]["interval"]),
+            "status": row["prevalence"]["status"],
+        }
+        for name, row in rows
+    ]
