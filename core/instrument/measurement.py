@@ -626,6 +626,7 @@ def _prevalence(
     notes += _production_notes(production)
     status = floor_status(effective.youden_j, effective.youden_j_low, spec.detection_floor)
     if status == "below_detection_floor" or effective.youden_j <= 0:
+        notes.append(f"J is {effective.youden_j:.3f} here, below the detection floor of {spec.detection_floor:g}")
         return Prevalence(status="below_detection_floor", notes=(*notes, *judged.notes), **base)
     if status == "inconclusive":
         notes.append("the judge may be below the detection floor: the lower bound of J is")
