@@ -83,13 +83,12 @@ def write_record(document: Document, output: Path | None, outputs: Sequence[tupl
     """
     path = output or settings().records_dir / f"{document['id']}.json"
     named = []
-    with atomic(path) as record:
-        with contextlib.ExitStack() as stack:
-            for role, temporary, rows in outputs:
-                kept = path.with_name(f"{path.stem}.{role}.parquet")
-                placed = stack.enter_context(atomic(kept))
-                temporary.replace(placed)
-                named.append(FileReference(role=role, uri=kept.name, sha256=file_digest(placed), rows=rows))
+    with atomic(path) as record, contextlib.ExitStack() as stack:
+        for role, temporary, rows in outputs:
+            kept = path.with_name(f"{path.stem}.{role}.parquet")
+            placed = stack.enter_context(atomic(kept))
+            temporary.replace(placed)
+            named.append(FileReference(role=role, uri=kept.name, sha256=file_digest(placed), rows=rows))
         document = {**document, "outputs": [plain(item) for item in sorted(named)]}
         record.write_text(dumped(document), encoding="utf-8")
     return Written(document=document, path=path)

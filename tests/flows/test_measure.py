@@ -84,6 +84,11 @@ def test_the_target_is_taken_from_the_scores_or_from_the_option(measured: Any) -
     assert measured(wide(), "--target", "a@2")["target"] == "a@2"
 
 
+def test_a_confidence_level_that_is_not_a_number_is_refused(bench: Any) -> None:
+    outcome = bench.measure(bench.world.production, options=("--confidence-level", "nan"))
+    bench.refused(outcome, "confidence_level = nan: must lie")
+
+
 # --- states and units -----------------------------------------------------------------------------------------------
 
 
