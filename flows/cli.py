@@ -100,6 +100,9 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(EXIT_BAD_INPUT)
     except (BrokenPipeError, SystemExit):  # nobody reads on; rich says it with SystemExit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:  # a full disk, a folder that went away meanwhile
+        _tell(f"cannot read or write: {error}", as_json)
+        sys.exit(EXIT_BAD_INPUT)
     sys.exit(EXIT_DONE)
 
 

@@ -124,7 +124,9 @@ def load_record(path: Path, *, check_id: bool = True) -> Document:
     except OSError as error:
         raise InputError.of(str(path), f"cannot be read: {error.strerror}") from None
     try:
-        return parse(text, source=str(path), check_id=check_id)
+        document = parse(text, source=str(path), check_id=check_id)
+        _ = [(Path(item["uri"]), item["sha256"]) for item in document.get("outputs", [])]  # no part of the id
+        return document
     except (KeyError, TypeError, AttributeError):  # parts of a record, but not of the kinds that a record has
         raise RecordError(f"{path}: not a whole record; its parts are missing or of the wrong kind") from None
 

@@ -157,6 +157,14 @@ def test_a_mismatch_is_exit_1(assay: Any, world: Any, monkeypatch: pytest.Monkey
     assert (outcome.code, outcome.err) == (1, "error: a figure differs\n")
 
 
+def test_a_disk_that_is_full_is_a_message_and_leaves_nothing(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tasks.tables.pq.ParquetWriter", full)
+    bench.refused(bench.measure(bench.world.production), "error: cannot read or write: ", "No space left on device")
+
+
 # --- interruption ---------------------------------------------------------------------------------------------------
 
 

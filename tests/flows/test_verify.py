@@ -191,6 +191,14 @@ def test_a_record_without_its_calibration_or_with_inputs_of_no_kind_is_exit_2(ar
         assert outcome.err.startswith("error: ")
 
 
+@pytest.mark.parametrize("outputs", [None, 3, ["x"], [None], [{"uri": "x"}], [{"sha256": "x", "uri": 3}]])
+def test_outputs_of_no_kind_are_exit_2(outputs: Any, archive: Archive) -> None:
+    document = json.loads(archive.measurement.read_text()) | {"outputs": outputs}
+    archive.measurement.write_text(json.dumps(document))
+    outcome = archive.verify()
+    assert (outcome.code, "not a whole record" in outcome.err) == (2, True)
+
+
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"schema": "assay.measurement/2"}', "name: x"])
 def test_what_is_not_a_record_cannot_be_verified(content: str, assay: Any, tmp_path: Path) -> None:
     (tmp_path / "m.json").write_text(content)

@@ -140,6 +140,23 @@ def test_a_bomb_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
     assert "a.csv.gz:2: " in refusal(tmp_path / "a.csv.gz", content)
 
 
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.jsonl.gz"])
+def test_a_gzip_file_damaged_at_any_place_is_rows_or_a_message(name: str, tmp_path: Path) -> None:
+    line = b'"x","y"\n' if name == "a.csv.gz" else b'{"a": "x"}\n'
+    content = gzip.compress(b"".join(line.replace(b"x", b"%d" % i) for i in range(300)))
+    for place in range(10, len(content), 23):
+        damaged = content[:place] + bytes([content[place] ^ 0x55]) + content[place + 1 :]
+        try:
+            rows(opened(tmp_path / name, damaged))
+        except InputError as error:
+            assert str(error).startswith(name)  # noqa: PT017 (a lucky change is fine too)
+
+
+def test_bytes_that_are_not_text_are_refused_with_their_line_whatever_else_stands_there(tmp_path: Path) -> None:
+    assert "a.csv:1: is not UTF-8 text (byte 0x80)" in refusal(tmp_path / "a.csv", b"\x01\x01\x01\x80\x00")
+    assert "a.csv:2: is not UTF-8 text (byte 0xff)" in refusal(tmp_path / "a.csv", b"abc\n\xff\0\n\x80")
+
+
 def test_rows_that_cannot_be_read_are_told_together(tmp_path: Path) -> None:
     message = refusal(tmp_path / "a.csv", "a,b\n1\n1,2\n1,2,3\n")
     assert message.splitlines() == [
