@@ -255,7 +255,7 @@ ONE = {
 }  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     **WORLDS,
     policy=st.sampled_from(["each", "first", "last", "any"]),
@@ -286,7 +286,7 @@ def test_the_engine_counts_what_a_plain_pandas_pipeline_counts(
     assert stored_units["cluster"].fillna("").tolist() == units.sort_values(["trace", "attempt"])["cluster"].tolist()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(**WORLDS, batch_rows=st.sampled_from([1, 3, 1000]), held=st.sampled_from([3, 1000]), data=st.data())
 def test_a_cell_with_two_values_is_refused_wherever_its_rows_lie(
     batch_rows: int, held: int, data: st.DataObject, **options: Any
@@ -302,7 +302,7 @@ def test_a_cell_with_two_values_is_refused_wherever_its_rows_lie(
         counted(stored(rows, Path(name)), "each", False, None, batch_rows, held)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     **{**WORLDS, "clusters": st.just(True)},
     batch_rows=st.sampled_from([1, 3, 1000]),
