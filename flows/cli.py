@@ -116,7 +116,8 @@ def _tell(error: Any, as_json: bool, hint: str = "") -> None:
     from tasks.reporting.terminal import printable
 
     if not as_json:
-        click.echo(printable(f"error: {error}" + (f"\n{hint}" if hint else "")), err=True)
+        lines = [f"error: {error}", *([hint] if hint else [])]
+        click.echo("\n".join(map(printable, "\n".join(lines).split("\n"))), err=True)
         return
     problems = error.problems if isinstance(error, InputError) else ()
     rows: list[dict[str, Any]] = [

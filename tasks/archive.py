@@ -89,7 +89,7 @@ def write_record(document: Document, output: Path | None, outputs: Sequence[tupl
             placed = stack.enter_context(atomic(kept))
             temporary.replace(placed)
             named.append(FileReference(role=role, uri=kept.name, sha256=file_digest(placed), rows=rows))
-        document = {**document, "outputs": [plain(item) for item in sorted(named)]}
+        document = {**document, "outputs": [plain(item) for item in sorted(named, key=lambda item: item.role)]}
         record.write_text(dumped(document), encoding="utf-8")
     return Written(document=document, path=path)
 

@@ -135,7 +135,9 @@ def test_the_order_of_inputs_does_not_matter_and_each_of_many_counts(n: int) -> 
     assert sealed(inputs=shuffled)["id"] == sealed(inputs=inputs)["id"]
     changed = [*inputs[:-1], FileReference(role="scores", sha256=inputs[-1].sha256, rows=n + 1)]
     assert sealed(inputs=changed)["id"] != sealed(inputs=inputs)["id"]
-    assert parse(json.dumps(sealed(inputs=inputs)))["inputs"] == [plain(item) for item in sorted(inputs)]
+    assert parse(json.dumps(sealed(inputs=inputs)))["inputs"] == [
+        plain(item) for item in sorted(inputs, key=lambda item: item.sha256)
+    ]
 
 
 @pytest.mark.parametrize(
