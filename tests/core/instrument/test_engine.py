@@ -19,9 +19,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from core.data.scores import regrouped
 from core.data.vocabulary import STATES
 from core.errors import InputError
 from core.inference.clusters import ClusterSums
+from core.instrument.golden_scores import golden_scores
 from core.instrument.tally import UnitCounts
 from tasks.readers import open_source
 from tasks.storage import InputFile
@@ -53,14 +55,22 @@ class World:
 
 
 def world(
-    seed: int, *, n_files: int, layout: str, order: str, clusters: bool, integer_ids: bool, suffixes: list[str]
+    seed: int,
+    *,
+    n_files: int,
+    layout: str,
+    order: str,
+    clusters: bool,
+    integer_ids: bool,
+    suffixes: list[str],
+    attempts: int = 3,
 ) -> World:
     """Draw a small data set with every irregularity that files may have."""
     rng = np.random.default_rng(seed)
     files = [
         File(suffix=suffixes[i % len(suffixes)], columns=_columns(layout, i, n_files)) for i in range(max(1, n_files))
     ]
-    turns = list(_turns(rng, clusters, integer_ids))
+    turns = list(_turns(rng, clusters, integer_ids, attempts))
     if order == "scattered":
         rng.shuffle(turns)
     for position, turn in enumerate(turns):
@@ -86,11 +96,11 @@ def _columns(layout: str, number: int, n_files: int) -> list[str] | None:
     return CATEGORIES if layout == "wide" or (layout == "mixed" and number % 2) else None
 
 
-def _turns(rng: np.random.Generator, clusters: bool, integer_ids: bool) -> Any:
+def _turns(rng: np.random.Generator, clusters: bool, integer_ids: bool, attempts: int) -> Any:
     for number in rng.permutation(12)[: rng.integers(1, 9)]:
         trace = int(number) if integer_ids else f"trace é{number}"
         cluster = str(rng.choice(["k1", "k2", ""])) if clusters else ""
-        for attempt in rng.permutation(4)[: rng.integers(1, 4)].tolist():
+        for attempt in rng.permutation(4)[: rng.integers(1, attempts + 1)].tolist():
             first = int(rng.integers(2))
             for turn in sorted(rng.permutation(5)[: rng.integers(1, 5)].tolist() if rng.random() < 0.3 else range(3)):
                 yield {"trace_id": trace, "turn": first + turn, "attempt": attempt, "cluster": cluster}
@@ -133,8 +143,8 @@ def _stored(file: File, world_: World, stem: Path) -> InputFile:
     return InputFile(path=path, name=path.name)
 
 
-def naive(world_: World, policy: str, last_turn_only: bool) -> tuple[dict[str, Any], pd.DataFrame]:
-    """Count the same in pandas, from the definitions."""
+def cells_of(world_: World) -> pd.DataFrame:
+    """Return one row a cell that stands in some file."""
     cells = pd.DataFrame(
         [
             {
@@ -148,7 +158,12 @@ def naive(world_: World, policy: str, last_turn_only: bool) -> tuple[dict[str, A
             )
         ]
     )  # fmt: skip
-    cells["score"] = cells["score"].astype(float)
+    return cells.astype({"score": float})
+
+
+def naive(world_: World, policy: str, last_turn_only: bool) -> tuple[dict[str, Any], pd.DataFrame]:
+    """Count the same in pandas, from the definitions."""
+    cells = cells_of(world_)
     distinct = cells.drop_duplicates(KEY)
     units = pd.DataFrame(
         [_unit(trace, attempt, group, last_turn_only) for (trace, attempt), group in
@@ -318,6 +333,53 @@ def test_a_trace_with_two_clusters_is_refused_wherever_its_rows_lie(
     file.rows.insert(data.draw(st.integers(0, len(file.rows))), row)
     with tempfile.TemporaryDirectory() as name, pytest.raises(InputError, match="a trace has one cluster"):
         counted(stored(rows, Path(name)), "each", False, None, batch_rows, held)
+
+
+@settings(max_examples=50, deadline=None)
+@given(**WORLDS, batch_rows=st.sampled_from([1, 3, 1000]), last_turn_only=st.booleans())
+def test_golden_maxima_are_those_of_a_plain_pandas_pipeline(
+    batch_rows: int, last_turn_only: bool, **options: Any
+) -> None:
+    data = world(**options, attempts=1)
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tasks.readers.table.BATCH_ROWS", batch_rows)
+        patch.setattr("tasks.readers.table.TEXT_BATCH_ROWS", batch_rows)
+        scan = ScoreScan([open_source(file) for file in stored(data, Path(name))], "scores", CATEGORIES)
+        block = regrouped(list(scan.batches()), scan.log)
+        found = golden_scores(block, CATEGORIES, last_turn_only=last_turn_only, log=scan.log)
+    cells = cells_of(data).drop_duplicates(KEY)
+    traces = cells.groupby("trace")
+    assert found.trace_ids == tuple(traces.groups)
+    n_turns = traces["turn"].nunique()
+    assert found.n_turns.tolist() == n_turns.tolist()
+    gap = (traces["turn"].max() - traces["turn"].min() + 1 != n_turns) & (not last_turn_only)
+    for c, category in enumerate(CATEGORIES):
+        own = cells[(cells["category"] == category) & cells["score"].notna()].groupby("trace")
+        complete = own["turn"].nunique().reindex(n_turns.index, fill_value=0).eq(n_turns) & ~gap
+        assert found.missing[:, c].tolist() == (~complete).tolist()
+        maxima = own["score"].max().reindex(n_turns.index)
+        assert found.maxima[complete, c].tolist() == maxima[complete].tolist()
+
+
+def test_golden_scores_with_several_attempts_are_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "scores.csv"
+    path.write_text("trace_id,attempt,category,score\nt,0,harm-a,0.5\nt,1,harm-a,0.5\nu,0,harm-a,1\n")
+    scan = ScoreScan([open_source(InputFile(path=path, name=path.name))], "scores", CATEGORIES)
+    block = regrouped(list(scan.batches()), scan.log)
+    with pytest.raises(InputError, match=r"scores.csv:2: 1 golden trace\(s\) have several attempts \(first: 't'\)"):
+        golden_scores(block, CATEGORIES, last_turn_only=False, log=scan.log)
+
+
+def test_detections_take_the_same_path_with_their_union_over_turns(tmp_path: Path) -> None:
+    path = tmp_path / "detections.csv"
+    rows = [f"{trace},{turn},{int(trace < 9 and turn == 1)},{int(7 <= trace < 11 and turn == 0)}"
+            for trace in range(25) for turn in range(2)]  # fmt: skip
+    path.write_text("trace_id,turn,age,gender\n" + "\n".join(rows) + "\n")
+    scan = ScoreScan([open_source(InputFile(path=path, name=path.name))], "detections", ["age", "gender"])
+    counts, _ = count_units(
+        scan, [1.0, 1.0], n_composite=2, turn_bins=TURN_BINS, attempts="each", last_turn_only=False, decisions=None
+    )
+    assert [(sums.n, sums.events) for sums in counts.clusters] == [(25, 11), (25, 9), (25, 4)]
 
 
 def test_an_empty_cell_beside_a_score_for_the_same_cell_is_a_conflict(tmp_path: Path) -> None:

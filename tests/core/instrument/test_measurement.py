@@ -238,6 +238,37 @@ def test_all_flagged_in_clusters_never_rounds_beyond_all(lab: Any, n_units: int)
     )  # fmt: skip
 
 
+def test_another_confidence_level_takes_the_t_quantile_of_that_level_in_the_golden_set_too(lab: Any) -> None:
+    wide = replace(lab.UNCORRECTED, confidence_level=0.99)
+    counts = (1, 80, 100, 160, 200)
+    calibrations = [lab.calibrated(counts, spec=spec, cluster_size=10) for spec in (lab.UNCORRECTED, wide)]
+    rates = [lab.measured(c, (1, 30, 100), confidence_level=0.99).composite.prevalence for c in calibrations]
+    assert rates[0].effective.n_positive < calibrations[0].composite.effective.n_positive
+    for name in ("n_positive", "n_negative", "youden_j_low"):
+        assert getattr(rates[0].effective, name) == pytest.approx(getattr(rates[1].effective, name), rel=1e-12)
+    assert rates[0].interval.high == pytest.approx(rates[1].interval.high, rel=1e-12)
+
+
+def test_clusters_of_one_class_alone_are_clusters(lab: Any) -> None:
+    golden, scores = lab.golden((1, 45, 50, 45, 50))
+    golden["cluster"] = [f"positive {i}" if i < 50 else f"negative {i // 5}" for i in range(100)]
+    effective = core.calibrate(golden, scores, lab.UNCORRECTED).composite.effective
+    assert effective.clustered
+    assert (effective.n_positive, effective.positive_clusters, effective.negative_clusters) == (50, 50, 10)
+
+
+def test_other_categories_do_not_move_the_figures_of_a_category(lab: Any) -> None:
+    golden, scores = lab.golden(GOOD)
+    alone = core.calibrate(golden, scores, lab.UNCORRECTED)
+    golden["a-further"], scores["a-further"] = golden["harm"], scores["harm"]
+    both = core.calibrate(golden, scores, lab.UNCORRECTED)
+    rows = lab.production((1, 120, 400))
+    one, two = core.measure(rows, alone), core.measure(rows.assign(**{"a-further": 0.95}), both)
+    assert two.composite.n_flagged == 400
+    assert two.composite_categories == ("a-further", "harm")
+    assert plain(two.categories["harm"]) == plain(one.categories["harm"])  # the melded interval's draws too
+
+
 # ---- turns
 
 
