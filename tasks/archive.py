@@ -83,14 +83,13 @@ def write_record(document: Document, output: Path | None, outputs: Sequence[tupl
     """
     path = output or settings().records_dir / f"{document['id']}.json"
     named = []
-    with atomic(path) as record:
-        with contextlib.ExitStack() as stack:
-            for role, temporary, rows in outputs:
-                kept = path.with_name(f"{path.stem}.{role}.parquet")
-                placed = stack.enter_context(atomic(kept))
-                temporary.replace(placed)
-                named.append(FileReference(role=role, uri=kept.name, sha256=file_digest(placed), rows=rows))
-        document = {**document, "outputs": [plain(item) for item in sorted(named)]}
+    with atomic(path) as record, contextlib.ExitStack() as stack:
+        for role, temporary, rows in outputs:
+            kept = path.with_name(f"{path.stem}.{role}.parquet")
+            placed = stack.enter_context(atomic(kept))
+            temporary.replace(placed)
+            named.append(FileReference(role=role, uri=kept.name, sha256=file_digest(placed), rows=rows))
+        document = {**document, "outputs": [plain(item) for item in sorted(named, key=lambda item: item.role)]}
         record.write_text(dumped(document), encoding="utf-8")
     return Written(document=document, path=path)
 
@@ -125,7 +124,9 @@ def load_record(path: Path, *, check_id: bool = True) -> Document:
     except OSError as error:
         raise InputError.of(str(path), f"cannot be read: {error.strerror}") from None
     try:
-        return parse(text, source=str(path), check_id=check_id)
+        document = parse(text, source=str(path), check_id=check_id)
+        _ = [(Path(item["uri"]), item["sha256"]) for item in document.get("outputs", [])]  # no part of the id
+        return document
     except (KeyError, TypeError, AttributeError):  # parts of a record, but not of the kinds that a record has
         raise RecordError(f"{path}: not a whole record; its parts are missing or of the wrong kind") from None
 

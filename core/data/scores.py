@@ -6,6 +6,7 @@ One form inside for both layouts: a row has one cell (long: `category` names it)
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -140,11 +141,13 @@ def joined(parts: Sequence[ScoreBatch]) -> ScoreBatch:
     ids = [trace for part in parts for trace in part.trace_ids]
     clustered = any(part.clusters is not None for part in parts)
     clusters = [item for part in parts for item in (part.clusters or [None] * len(part.trace_ids))]
-    keep = [i for i in range(len(ids)) if i == 0 or ids[i] != ids[i - 1] or clusters[i] != clusters[i - 1]]
+    keep = np.ones(len(ids), bool)
+    for i in np.cumsum([len(part.trace_ids) for part in parts])[:-1]:  # where one batch ends and the next begins
+        keep[i : i + 1] = i == 0 or ids[i : i + 1] != ids[i - 1 : i] or clusters[i] != clusters[i - 1]
     return ScoreBatch(
         starts=starts[keep],
-        trace_ids=[ids[i] for i in keep],
-        clusters=[clusters[i] for i in keep] if clustered else None,
+        trace_ids=list(itertools.compress(ids, keep)),
+        clusters=list(itertools.compress(clusters, keep)) if clustered else None,
         attempt=np.concatenate([part.attempt for part in parts]),
         turn=np.concatenate([part.turn for part in parts]),
         category=_stacked([part.category for part in parts]),
@@ -449,11 +452,11 @@ def whole_traces(batches: Iterable[ScoreBatch], log: ProblemLog) -> Iterator[Sco
             first = 1
         if first == len(batch.starts):
             continue
-        if held:
-            yield joined(held)
         last = int(batch.starts[-1])
         if len(batch.starts) - first > 1:
-            yield batch.rows(int(batch.starts[first]), last, slice(first, -1))
+            held.append(batch.rows(int(batch.starts[first]), last, slice(first, -1)))
+        if held:
+            yield joined(held)
         held = [batch.rows(last, batch.n_rows, slice(-1, None))]
     if held:
         yield joined(held)

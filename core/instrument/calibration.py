@@ -550,7 +550,7 @@ class _Work:
                 negative_clusters=negative.n_clusters,
                 positive_design_effect=positive.design_effect,
                 negative_design_effect=negative.design_effect,
-                clustered=positive.clustered,
+                clustered=positive.clustered or negative.clustered,
             ),
             "apparent": apparent,
             "optimism": optimism if decides else None,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
+from zlib import crc32
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from core.inference.clusters import (
     ClusterSums,
     EffectiveSample,
     effective_sample,
+    t_factor,
 )
 from core.inference.intervals import modified_wilson, normal_quantile, wilson_interval
 from core.inference.prevalence import (
@@ -358,10 +360,10 @@ def measure(
     """
     names = calibration.composite.categories
     measured = {
-        name: _measured(_sample(counts, i), calibration.categories[name], calibration, spec, counts, stream=i + 1)
+        name: _measured(_sample(counts, i), calibration.categories[name], calibration, spec, counts, name=name)
         for i, name in enumerate(names)
     }
-    composite = _measured(_sample(counts, None), calibration.composite, calibration, spec, counts, stream=0)
+    composite = _measured(_sample(counts, None), calibration.composite, calibration, spec, counts, name="")
     share = _unscored_share(counts)
     notes = list(calibration.notes)
     if calibration.composite.left_out:
@@ -502,8 +504,10 @@ def _measured(
     spec: MeasurementSpec,
     counts: UnitCounts,
     *,
-    stream: int,
+    name: str,
 ) -> Measured:
+    # The stream of random numbers depends on the category's name, not on its place among the others.
+    stream = crc32(name.encode("utf-8", "surrogatepass"))
     prevalence = _prevalence(sample, judged, calibration, spec, counts.clustered, stream)
     return _observed(sample, counts, spec, prevalence)
 
@@ -557,7 +561,7 @@ class _Judge:
     by_turns: tuple[Stratum, ...] | None
 
 
-def _figures(judged: Calibrated) -> _Judge | None:
+def _figures(judged: Calibrated, calibrated_at: float, measured_at: float) -> _Judge | None:
     if judged.sensitivity is None or judged.specificity is None or judged.effective is None or judged.apparent is None:
         return None
     return _Judge(
@@ -565,10 +569,28 @@ def _figures(judged: Calibrated) -> _Judge | None:
         n_negative=judged.n_negative,
         sensitivity=judged.sensitivity,
         specificity=judged.specificity,
-        effective=judged.effective,
+        effective=_at_level(judged, judged.effective, calibrated_at, measured_at),
         apparent=judged.apparent,
         optimism=judged.optimism or Optimism(),
         by_turns=judged.by_turns,
+    )
+
+
+def _at_level(judged: Calibrated, effective: EffectiveCounts, before: float, now: float) -> EffectiveCounts:
+    """Exchange the t factor inside the effective counts for that of the measurement's confidence level."""
+    if before == now:
+        return effective
+
+    def exchanged(worth: float, n: int, design_effect: float, n_clusters: int) -> float:
+        if n_clusters < 2 or worth * design_effect / n > 1.0 - 1e-9:  # no t factor inside
+            return worth
+        return worth * t_factor(n_clusters, confidence_level=now) / t_factor(n_clusters, confidence_level=before)
+
+    e = effective
+    return replace(
+        e,
+        n_positive=exchanged(e.n_positive, judged.n_positive, e.positive_design_effect, e.positive_clusters),
+        n_negative=exchanged(e.n_negative, judged.n_negative, e.negative_design_effect, e.negative_clusters),
     )
 
 
@@ -581,7 +603,7 @@ def _prevalence(
     stream: int,
 ) -> Prevalence:
     """Correct the observed rate, or say why it cannot be corrected."""
-    judge = _figures(judged)
+    judge = _figures(judged, calibration.confidence_level, spec.confidence_level)
     if judge is None:
         status: Status = "not_calibrated" if judged.status == "not_calibrated" else "below_detection_floor"
         return Prevalence(status=status, notes=judged.notes)
@@ -626,6 +648,7 @@ def _prevalence(
     notes += _production_notes(production)
     status = floor_status(effective.youden_j, effective.youden_j_low, spec.detection_floor)
     if status == "below_detection_floor" or effective.youden_j <= 0:
+        notes.append(f"J is {effective.youden_j:.3f} here, below the detection floor of {spec.detection_floor:g}")
         return Prevalence(status="below_detection_floor", notes=(*notes, *judged.notes), **base)
     if status == "inconclusive":
         notes.append("the judge may be below the detection floor: the lower bound of J is")

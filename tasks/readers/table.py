@@ -6,11 +6,13 @@ breaks; Parquet streams through pyarrow. Memory is bounded by the batch, whateve
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import io
 import itertools
 import json
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
@@ -31,6 +33,9 @@ PANDAS_INDEX = "__index_level_"
 """Columns that pandas adds for itself."""
 
 KEPT_PROBLEMS = 200
+
+_DAMAGE = (EOFError, OSError, zlib.error)
+"""What reading a damaged gzip file may raise."""
 
 Lines = npt.NDArray[np.int64]
 
@@ -101,9 +106,9 @@ class _TextSource:
 
     def _undecodable_line(self) -> int:
         """Find the first line that is not UTF-8; only asked once there is one."""
-        with self._open() as text:
+        with self._open() as text, contextlib.suppress(*_DAMAGE):
             text.reconfigure(errors="surrogateescape")  # type: ignore[attr-defined]
-            for number, line in enumerate(_limited(text), start=1):
+            for number, line in enumerate(iter(lambda: text.readline(MAX_LINE), ""), start=1):
                 if any("\udc80" <= character <= "\udcff" for character in line):
                     return number
         return 0
@@ -139,7 +144,7 @@ class _TextSource:
         except UnicodeDecodeError as error:
             what = f"is not UTF-8 text (byte {error.object[error.start]:#04x}); save it as UTF-8"
             raise InputError.of(self.file.name, what, line=self._undecodable_line()) from None
-        except (EOFError, gzip.BadGzipFile, OSError) as error:
+        except _DAMAGE as error:
             raise InputError.of(self.file.name, f"is damaged: {_first_line(error)}") from None
 
     def _problem(self, problems: list[Problem], line: int, message: str) -> None:
