@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import InputError, MismatchError
-from tasks.archive import FoundCalibration, load_record, read_calibration
+from tasks.archive import FoundCalibration, find_record, load_record, read_calibration
 from tasks.readers import reader_names
 from tasks.settings import settings
 from tasks.storage import InputFile, file_digest, format_of
+from tasks.tracking.references import is_reference
 
 MAX_SEARCHED = 10_000
 """Files looked at in the folders that the user names."""
@@ -63,10 +64,7 @@ class InputFinder:
                 continue
             document = load_record(path)
             if document["id"] == item["sha256"]:
-                found = read_calibration(document, path)
-                return FoundCalibration(
-                    document=found.document, calibration=found.calibration, reference=found.reference
-                )
+                return read_calibration(document, path)
             tried.append(f"{path} now holds {document['id'][:12]}...")
         where = f" ({'; '.join(tried)})" if tried else ""
         raise InputError.of(
@@ -83,6 +81,8 @@ class InputFinder:
             for candidate in sorted(folder.rglob("*.json"))[:MAX_SEARCHED]:
                 if _mentions(candidate, item["sha256"]):
                     yield candidate
+        if is_reference(item["uri"]):
+            yield find_record(item["uri"])[0]
 
 
 def _mentions(path: Path, sha256: str) -> bool:

@@ -6,7 +6,17 @@ from pathlib import Path
 
 import click
 
-from flows.commands import accept_judge_option, confidence_option, json_option, output_option, progress, show
+from flows.commands import (
+    accept_judge_option,
+    confidence_option,
+    json_option,
+    output_option,
+    progress,
+    promotion_of,
+    show,
+    track,
+    tracking_option,
+)
 
 
 @click.command(name="calibrate")
@@ -27,6 +37,9 @@ from flows.commands import accept_judge_option, confidence_option, json_option, 
 @confidence_option
 @output_option
 @json_option
+@tracking_option
+@click.option("--promote", is_flag=True, help="Make this calibration its instrument's champion in MLflow's registry.")
+@click.option("--because", metavar="TEXT", help="Why it is promoted; kept on the model version.")
 def command(
     golden: tuple[str, ...],
     scores: tuple[str, ...],
@@ -37,6 +50,9 @@ def command(
     confidence_level: float | None,
     output: Path | None,
     as_json: bool,
+    tracking_uri: str | None,
+    promote: bool,
+    because: str | None,
 ) -> None:
     r"""Calibrate a judge on a golden set: threshold, sensitivity, specificity and J, a category and for all.
 
@@ -48,17 +64,21 @@ def command(
       assay calibrate golden.csv --judge lexical --instrument instrument.yaml
       assay calibrate hatecheck:test_suite_cases.csv --scores scores.csv
       assay calibrate --declared vendor.yaml
+      assay calibrate golden.csv --judge lexical --instrument instrument.yaml --promote --because "new golden set"
     """
     from core.instrument.spec import InstrumentSpec
     from flows.pipelines.calibration import run_calibration, run_declared
     from tasks.reporting.terminal import calibration_report
     from tasks.specs import load_declared, load_instrument
 
+    named = instrument is not None or declared is not None
+    promotion = promotion_of(promote, because, named=named, tracking_uri=tracking_uri)
     if declared is not None:
         if golden or scores or judge or instrument:
             raise click.UsageError("--declared stands alone: no golden set, --scores, --judge or --instrument")
         written = run_declared(load_declared(declared), confidence_level=confidence_level, output=output)
         show(written, calibration_report, as_json=as_json)
+        track(written, tracking_uri, as_json=as_json, register=True, promotion=promotion)
         return
     if not golden:
         raise click.UsageError("name the golden set, or give --declared FILE.yaml")
@@ -77,3 +97,4 @@ def command(
             progress=advance,
         )
     show(written, calibration_report, as_json=as_json)
+    track(written, tracking_uri, as_json=as_json, register=named, promotion=promotion)
