@@ -20,7 +20,8 @@ def command(tracking_uri: str | None) -> None:
     """
     from core.errors import UnreachableError
     from tasks.reporting.terminal import console, tracked_report, words
-    from tasks.tracking import sync, tracking_uri as resolved
+    from tasks.tracking import sync
+    from tasks.tracking import tracking_uri as resolved
 
     if tracking_uri is not None and resolved(tracking_uri) is None:
         raise click.UsageError("sync uploads to MLflow: --tracking-uri none has nowhere to go")

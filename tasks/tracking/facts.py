@@ -121,7 +121,7 @@ def rate_metrics(row: Mapping[str, Any]) -> Metrics:
 
 def _headline(composite: Metrics, rows: Mapping[str, Metrics]) -> Headline:
     metrics = {f"composite.{name}": value for name, value in composite.items()}
-    left_out = []
+    left_out: list[str] = []
     for category, row in rows.items():
         if left_out or len(metrics) + len(row) > MAX_METRICS:
             left_out.append(category)
@@ -165,9 +165,12 @@ def calibration_text(document: Document) -> str:
     """Describe a calibration in Markdown: its table as on the terminal."""
     result = document["result"]
     rows = [("**composite**", result["composite"]), *((cell(n), row) for n, row in result["categories"].items())]
-    lines = [
+    head = (
         f"Instrument **{cell(result['instrument'])}**, judge **{cell(judge_name(document))}**, "
-        f"source: {cell(result['calibration_source'])}.",
+        f"source: {cell(result['calibration_source'])}."
+    )
+    lines = [
+        head,
         "",
         "| | threshold | sensitivity | specificity | J | J low | status |",
         "|---|---:|---:|---:|---:|---:|---|",
@@ -189,12 +192,18 @@ def measurement_text(document: Document) -> str:
         if prevalence["value"] is not None
         else f"none: **{prevalence['status']}**"
     )
-    lines = [
+    headline = (
         f"Composite rate, corrected for the judge's errors: {corrected}; flagged by the judge: "
-        f"{percent(composite['observed_rate'])} of {composite['n_units']} fully scored units.",
-        "",
+        f"{percent(composite['observed_rate'])} of {composite['n_units']} fully scored units."
+    )
+    made_with = (
         f"Instrument **{cell(result['instrument'])}**, judge **{cell(judge_name(document))}**, target "
-        f"**{cell(result['target'] or 'not named')}**, calibration source: {cell(result['calibration']['source'])}.",
+        f"**{cell(result['target'] or 'not named')}**, calibration source: {cell(result['calibration']['source'])}."
+    )
+    lines = [
+        headline,
+        "",
+        made_with,
         "",
         "| | flagged | corrected | interval | status |",
         "|---|---:|---:|---:|---|",

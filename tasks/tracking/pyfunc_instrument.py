@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 from mlflow.models import set_model
-from mlflow.pyfunc import PythonModel
+from mlflow.pyfunc.model import PythonModel
 
 
 class Instrument(PythonModel):

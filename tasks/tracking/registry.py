@@ -16,7 +16,7 @@ import numpy as np
 
 from core.records import Document
 from tasks.archive import dumped
-from tasks.tracking import facts, runs
+from tasks.tracking import facts
 from tasks.tracking.outbox import Promotion, Upload
 
 CHAMPION, CHALLENGER = "champion", "challenger"
@@ -143,9 +143,12 @@ def _signature(document: Document) -> Any:
     from mlflow.types import ColSpec, Schema
 
     categories = document["result"]["composite"]["categories"]
-    turns = [ColSpec("string", "trace_id"), ColSpec("long", "turn"), *(ColSpec("double", name) for name in categories)]
+    scores = [ColSpec("double", name) for name in categories]
     flags = [ColSpec("boolean", name, required=False) for name in (*categories, "composite")]
-    return ModelSignature(inputs=Schema(turns), outputs=Schema([ColSpec("string", "trace_id"), *flags]))
+    return ModelSignature(
+        inputs=Schema([ColSpec("string", "trace_id"), ColSpec("long", "turn"), *scores]),
+        outputs=Schema([ColSpec("string", "trace_id"), *flags]),
+    )
 
 
 def _example(document: Document) -> Any:
