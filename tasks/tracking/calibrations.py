@@ -37,5 +37,6 @@ def _draw(upload: Upload, folder: Path) -> None:
     if maxima is not None:
         from tasks.reporting.figures import calibration_figures
 
+        folder.mkdir()
         for name, figure in calibration_figures(upload.document, maxima).items():
             figure.savefig(folder / f"{name}.png", dpi=110)

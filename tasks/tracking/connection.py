@@ -29,6 +29,9 @@ _ENVIRONMENT = {
 }
 """Read by MLflow when it is imported, or at each call; what the user has set stays."""
 
+_MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
+"""Opens an experiment with its runs and charts, not with MLflow's pages for prompts."""
+
 _TALKATIVE = ("mlflow", "alembic", "urllib3", "matplotlib")
 
 
@@ -62,7 +65,7 @@ def experiment_id(client: Any, uri: str, name: str) -> str:
     """Find an experiment, or make it."""
     found = client.get_experiment_by_name(name)
     if found is None:
-        return str(client.create_experiment(name, artifact_location=artifact_place(uri, name)))
+        return str(client.create_experiment(name, artifact_location=artifact_place(uri, name), tags=_MODEL_TRAINING))
     if found.lifecycle_stage == "deleted":
         client.restore_experiment(found.experiment_id)
     return str(found.experiment_id)

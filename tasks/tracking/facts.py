@@ -51,7 +51,7 @@ def key(name: str) -> str:
     >>> key("self-harm.threshold"), key("a/b")
     ('self-harm.threshold', 'a_b-c14cddc0')
     """
-    safe = re.sub(r"[^\w.\- ]", "_", name)[:200]
+    safe = re.sub(r"^\.+|[^\w.\- ]", "_", name)[:200]
     return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
@@ -179,6 +179,17 @@ def calibration_text(document: Document) -> str:
         figures = (_decimal(row[field]) for field in CALIBRATION_METRICS)
         lines.append(f"| {name} | {' | '.join(figures)} | {row['status']} |")
     return "\n".join(lines)
+
+
+def version_text(document: Document) -> str:
+    """Describe a calibration in one line of plain text, as a list of versions shows it."""
+    result = document["result"]
+    composite = result["composite"]
+    figures = "no J" if composite["youden_j"] is None else f"J {composite['youden_j']:.3f}"
+    if composite["youden_j_low"] is not None:
+        figures += f" (low {composite['youden_j_low']:.3f})"
+    n_categories = len(composite["categories"])
+    return f"Composite of {n_categories}: {figures}, {composite['status']}; {document['created'][:10]}"
 
 
 def measurement_text(document: Document) -> str:

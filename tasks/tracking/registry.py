@@ -73,7 +73,7 @@ def _new_version(client: Any, upload: Upload, name: str, run_id: str) -> str:
     from mlflow.exceptions import MlflowException
 
     tags = facts.tags(upload.document)
-    kept = ("record.id", "calibration.id", "judge.fingerprint", "golden.sha256", "status")
+    kept = ("record.id", "judge.fingerprint", "golden.sha256", "status")
     try:
         client.create_registered_model(name, description=f"Instrument {name}: flags harm a trace. Made by assay.")
     except MlflowException as error:
@@ -87,7 +87,7 @@ def _new_version(client: Any, upload: Upload, name: str, run_id: str) -> str:
             run_id=run_id,
             model_id=model_id,
             tags={tag: tags[tag] for tag in kept if tag in tags} | {"judge": facts.judge_name(upload.document)},
-            description=facts.calibration_text(upload.document),
+            description=facts.version_text(upload.document),
         )
     client.set_registered_model_alias(name, CHALLENGER, version.version)
     return str(version.version)

@@ -112,7 +112,7 @@ def log_inputs(client: Any, run_id: str, document: Document) -> None:
     inputs = [
         DatasetInput(
             Dataset(
-                name=f"{item['role']}: {Path(item['uri']).name or item['sha256'][:12]}"[:200],
+                name=_dataset_name(item),
                 digest=item["sha256"][:12],
                 source_type="local",
                 source=json.dumps({"uri": item["uri"]}),
@@ -126,14 +126,19 @@ def log_inputs(client: Any, run_id: str, document: Document) -> None:
         client.log_inputs(run_id, datasets=inputs)
 
 
+def _dataset_name(item: Mapping[str, Any]) -> str:
+    uri = item["uri"]
+    short = uri if uri.startswith(("models:", "runs:")) else Path(uri).name
+    return f"{item['role']}: {short or item['sha256'][:12]}"[:200]
+
+
 def log_files(client: Any, run_id: str, upload: Upload, figures: Callable[[Path], None] | None = None) -> None:
-    """Store the record, its output files, and figures that `figures` draws into a folder."""
+    """Store the record, its output files, and figures that `figures` draws into a folder it makes."""
     with tempfile.TemporaryDirectory(prefix="assay-") as name:
         folder = Path(name)
         (folder / RECORD_FOLDER).mkdir()
         (folder / RECORD_FOLDER / RECORD_FILE).write_text(dumped(upload.document), encoding="utf-8")
         if figures is not None:
-            (folder / "figures").mkdir()
             figures(folder / "figures")
         client.log_artifacts(run_id, str(folder))
     for path in upload.output_files().values():
