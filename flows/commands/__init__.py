@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from tasks.tracking import Promotion
 
 SHOW_AFTER_SECONDS = 2.0
+EXIT_INTERRUPTED = 130
 
 output_option = click.option(
     "-o", "--output", type=click.Path(path_type=Path, dir_okay=False),
@@ -29,8 +31,18 @@ accept_judge_option = click.option(
     "--accept-judge", is_flag=True,
     help="Take scores of another judge than the calibrated one all the same; the record says so.",
 )  # fmt: skip
+
+
+def _checked_address(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """Refuse what is no address before anything is computed."""
+    from tasks.tracking.uris import tracking_uri
+
+    tracking_uri(value)
+    return value
+
+
 tracking_option = click.option(
-    "--tracking-uri", metavar="URI",
+    "--tracking-uri", metavar="URI", callback=_checked_address,
     help="MLflow: a server, or a database; none switches it off. Default: a database in the user's data folder.",
 )  # fmt: skip
 
@@ -113,5 +125,9 @@ def track(
     uri = resolved(tracking_uri)
     if uri is None:
         return
-    tracked = log(written, uri, register=register, promotion=promotion)
+    try:
+        tracked = log(written, uri, register=register, promotion=promotion)
+    except KeyboardInterrupt:
+        click.echo(f"interrupted; the record is kept: {written.path}; `assay sync` uploads it", err=True)
+        sys.exit(EXIT_INTERRUPTED)
     console(stderr=as_json).print(tracked_report(tracked), soft_wrap=True)

@@ -206,7 +206,7 @@ def _grid(n: int, *, height: float) -> tuple[Figure, list[Axes]]:
     columns = min(n, 3)
     rows = math.ceil(n / columns)
     figure = Figure(figsize=(max(3.2 * columns, 6.4), height * rows + 0.9), layout="constrained")
-    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    panels = list(figure.subplots(rows, columns, squeeze=False, gridspec_kw={"hspace": 0.12}).flat)
     for axes in panels[n:]:
         axes.set_visible(False)
     for axes in panels[:n]:

@@ -6,16 +6,31 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
+from core.errors import InputError
 from tasks.settings import settings
 
 SWITCHED_OFF = "none"
 _SQLITE = "sqlite:///"
+_ADDRESS = re.compile(r"(https?|sqlite|postgresql|mysql|mssql)(\+\w+)?://|databricks")
 
 
 def tracking_uri(option: str | None = None) -> str | None:
-    """Say where to track: the option, else the environment, else the user's own database; None when switched off."""
+    """Say where to track: the option, else the environment, else the user's own database; None when switched off.
+
+    Raises
+    ------
+    InputError
+        What was given is no address of an MLflow server or database.
+    """
     uri = option or settings().tracking_uri or f"{_SQLITE}{settings().data_dir.resolve() / 'mlflow.db'}"
-    return None if uri.lower() == SWITCHED_OFF else uri
+    if uri.lower() == SWITCHED_OFF:
+        return None
+    if not _ADDRESS.match(uri):
+        raise InputError.of(
+            without_credentials(uri),
+            "is no address of MLflow: http://HOST:PORT, https://..., sqlite:///FILE or postgresql://... is expected",
+        )
+    return uri
 
 
 def database_file(uri: str) -> Path | None:

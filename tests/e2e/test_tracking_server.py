@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -118,6 +119,21 @@ def test_an_outage_loses_nothing_and_doubles_nothing(
         verified = assay("verify", reference)
         assert verified.returncode == 0, verified.stderr
     assert counted(port) == {"assay/calibration": 1, "assay/measurement": 3}  # release, its category, the timeline
+
+
+def test_a_first_command_makes_its_database_without_a_word_and_leaves_nothing_where_it_runs(
+    assay: Assay, folder: Path, port: int
+) -> None:
+    before = {path.name for path in folder.iterdir()}
+    address = f"sqlite:///{folder / 'data' / 'mlflow.db'}"
+    done = assay(
+        "calibrate", "golden.csv", "--scores", "scores.csv", "-o", "c.json", "--json", "--tracking-uri", address
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["schema"] == "assay.calibration/1"
+    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["record", "tracked"]
+    after = {path.name for path in folder.iterdir()}
+    assert after - before == {"data", "c.json", "c.golden_maxima.parquet"}
 
 
 def counted(port: int) -> dict[str, int]:
