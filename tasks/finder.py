@@ -20,8 +20,8 @@ MAX_SEARCHED = 10_000
 class InputFinder:
     """Finds a record's inputs: where they were, beside the record, or by digest in the given folders."""
 
-    def __init__(self, record: Path, folders: Sequence[Path]) -> None:
-        self._record = record
+    def __init__(self, record: Path, folders: Sequence[Path], tracking_uri: str | None = None) -> None:
+        self._record, self._tracking_uri = record, tracking_uri
         self._folders = list(folders)
         self._by_digest: dict[str, Path] | None = None
 
@@ -82,7 +82,7 @@ class InputFinder:
                 if _mentions(candidate, item["sha256"]):
                     yield candidate
         if is_reference(item["uri"]):
-            yield find_record(item["uri"])[0]
+            yield find_record(item["uri"], self._tracking_uri)[0]
 
 
 def _mentions(path: Path, sha256: str) -> bool:

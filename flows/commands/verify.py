@@ -34,7 +34,7 @@ def command(record: str, folders: tuple[Path, ...], tracking_uri: str | None) ->
 
     path, _ = find_record(record, tracking_uri)
     with progress("rows read") as advance:
-        found = verify(path, folders=folders, progress=advance)
+        found = verify(path, folders=folders, progress=advance, tracking_uri=tracking_uri)
     screen = console()
     agreement = (
         "every figure re-derived, same id" if found.identical

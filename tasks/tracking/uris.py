@@ -30,7 +30,13 @@ def tracking_uri(option: str | None = None) -> str | None:
             without_credentials(uri),
             "is no address of MLflow: http://HOST:PORT, https://..., sqlite:///FILE or postgresql://... is expected",
         )
-    return uri
+    return _absolute(uri)
+
+
+def _absolute(uri: str) -> str:
+    """Make a database's file absolute: a note that waits is read in another folder."""
+    database = database_file(uri)
+    return uri if database is None else f"{_SQLITE}{database}" + "".join(uri.partition("?")[1:])
 
 
 def database_file(uri: str) -> Path | None:

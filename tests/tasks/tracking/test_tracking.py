@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -219,6 +220,8 @@ def test_a_measurement_by_alias_names_the_version_and_verifies_after_the_alias_h
     client.set_registered_model_alias("safety", "champion", "2")
     try:
         assert verify(written.path).identical
+        shutil.rmtree(own_data / "records")  # as on another machine
+        assert verify(written.path, tracking_uri=store).identical
     finally:
         client.set_registered_model_alias("safety", "champion", "1")
 
@@ -304,6 +307,7 @@ def test_the_option_precedes_the_environment_and_none_switches_off(
 
     assert tracking_uri("http://x") == "http://x"
     assert tracking_uri("none") is None
+    assert tracking_uri("sqlite:///x.db") == f"sqlite:///{Path.cwd() / 'x.db'}"
     monkeypatch.delenv("ASSAY_TRACKING_URI")
     settings.cache_clear()
     assert tracking_uri() == f"sqlite:///{own_data.resolve() / 'mlflow.db'}"
