@@ -93,3 +93,7 @@ class RecordError(AssayError):
 
 class MismatchError(AssayError):
     """A re-derived figure differs from the recorded one (exit code 1)."""
+
+
+class UnreachableError(AssayError):
+    """A service cannot be reached (exit code 4)."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from core.errors import AssayError, InputError, MismatchError
+from core.errors import AssayError, InputError, MismatchError, UnreachableError
 
 COMMANDS = {
     "demo": "The whole story on built-in data, offline, in about a minute.",
@@ -24,10 +24,11 @@ COMMANDS = {
     "calibrate": "Calibrate a judge on a golden set.",
     "measure": "Measure a release with a calibrated judge.",
     "verify": "Re-derive every figure of a record from its inputs.",
+    "sync": "Upload the records that MLflow could not take when they were made.",
 }
 """Every command, with its line of help; `flows.commands.<name>` holds it."""
 
-EXIT_DONE, EXIT_MISMATCH, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
+EXIT_DONE, EXIT_MISMATCH, EXIT_BAD_INPUT, EXIT_UNREACHABLE, EXIT_INTERRUPTED = 0, 1, 2, 4, 130
 
 
 class LazyGroup(click.Group):
@@ -64,7 +65,7 @@ def cli(ctx: click.Context, log_format: str) -> None:
       assay judge lexical conversations.csv -o scores.parquet
       assay measure scores.parquet --calibration calibration.json -o measurement.json
 
-    Exit codes: 0 done; 1 `verify` found a mismatch; 2 bad input or usage.
+    Exit codes: 0 done; 1 `verify` found a mismatch; 2 bad input or usage; 4 a service is unreachable.
     """
     ctx.obj = {"log_format": log_format}
 
@@ -95,6 +96,9 @@ def main(arguments: list[str] | None = None) -> None:
     except MismatchError as error:
         _tell(error, as_json)
         sys.exit(EXIT_MISMATCH)
+    except UnreachableError as error:
+        _tell(error, as_json)
+        sys.exit(EXIT_UNREACHABLE)
     except AssayError as error:
         _tell(error, as_json)
         sys.exit(EXIT_BAD_INPUT)

@@ -7,7 +7,7 @@ import json
 import platform
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -140,19 +140,44 @@ class FoundCalibration:
     reference: FileReference
 
 
-def find_calibration(reference: str) -> FoundCalibration:
-    """Follow a reference to a calibration: a record's file, or its id in the records folder.
+def find_record(reference: str, tracking_uri: str | None = None) -> tuple[Path, str]:
+    """Follow a reference to a record: its file, its id in the records folder, or MLflow's name for it.
+
+    Parameters
+    ----------
+    reference : str
+        A path, an id, ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, ``runs:/RUN_ID`` or a run's id.
+    tracking_uri : str, optional
+        MLflow's address, where it is not the configured one.
+
+    Returns
+    -------
+    path : Path
+    uri : str
+        The resolved path, or MLflow's name with an alias resolved to the version that it means now.
+    """
+    path = Path(reference)
+    if not path.exists():
+        if (inside := settings().records_dir / f"{reference}.json").exists():
+            path = inside
+        else:
+            from tasks.tracking.references import fetch, is_reference
+
+            if is_reference(reference):
+                fetched = fetch(reference, tracking_uri)
+                return fetched.path, fetched.uri
+    return path, str(path.resolve())
+
+
+def find_calibration(reference: str, tracking_uri: str | None = None) -> FoundCalibration:
+    """Follow a reference to a calibration; see `find_record`.
 
     A file that is a link, or that is overwritten by each new calibration, is an alias: the record that it leads to
     now is named by its id, and its path is resolved.
     """
-    if reference.startswith(("models:", "runs:")):
-        raise InputError.of(reference, "is a model registry's reference; give the calibration's record file or id")
-    path = Path(reference)
-    if not path.exists() and (inside := settings().records_dir / f"{reference}.json").exists():
-        path = inside
-    document = load_record(path)
-    return read_calibration(document, path)
+    path, uri = find_record(reference, tracking_uri)
+    found = read_calibration(load_record(path), path)
+    return replace(found, reference=replace(found.reference, uri=uri))
 
 
 def read_calibration(document: Document, path: Path) -> FoundCalibration:

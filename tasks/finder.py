@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import InputError, MismatchError, RecordError
-from tasks.archive import FoundCalibration, load_record, read_calibration
+from tasks.archive import FoundCalibration, find_record, load_record, read_calibration
 from tasks.readers import reader_names
 from tasks.settings import settings
 from tasks.storage import InputFile, file_digest, format_of
+from tasks.tracking.references import is_reference
 
 MAX_SEARCHED = 10_000
 """Files looked at in the folders that the user names."""
@@ -19,8 +20,8 @@ MAX_SEARCHED = 10_000
 class InputFinder:
     """Finds a record's inputs: where they were, beside the record, or by digest in the given folders."""
 
-    def __init__(self, record: Path, folders: Sequence[Path]) -> None:
-        self._record = record
+    def __init__(self, record: Path, folders: Sequence[Path], tracking_uri: str | None = None) -> None:
+        self._record, self._tracking_uri = record, tracking_uri
         self._folders = list(folders)
         self._by_digest: dict[str, Path] | None = None
 
@@ -87,6 +88,8 @@ class InputFinder:
             for candidate in sorted(folder.rglob("*.json"))[:MAX_SEARCHED]:
                 if _mentions(candidate, item["sha256"]):
                     yield candidate
+        if is_reference(item["uri"]):
+            yield find_record(item["uri"], self._tracking_uri)[0]
 
 
 def _mentions(path: Path, sha256: str) -> bool:

@@ -22,6 +22,7 @@ for _name in [name for name in os.environ if name.startswith(("ASSAY_", "MLFLOW_
 os.environ.update(
     ASSAY_DATA_DIR=str(_SCRATCH / "data"),
     ASSAY_CACHE_DIR=str(_SCRATCH / "cache"),
+    ASSAY_TRACKING_URI="none",
     PREFECT_HOME=str(_SCRATCH / "prefect"),
     PREFECT_SERVER_ANALYTICS_ENABLED="false",
     MLFLOW_DISABLE_TELEMETRY="true",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -13,8 +14,10 @@ import click
 
 if TYPE_CHECKING:
     from tasks.archive import Written
+    from tasks.tracking import Promotion
 
 SHOW_AFTER_SECONDS = 2.0
+EXIT_INTERRUPTED = 130
 
 output_option = click.option(
     "-o", "--output", type=click.Path(path_type=Path, dir_okay=False),
@@ -28,6 +31,20 @@ confidence_option = click.option(
 accept_judge_option = click.option(
     "--accept-judge", is_flag=True,
     help="Take scores of another judge than the calibrated one all the same; the record says so.",
+)  # fmt: skip
+
+
+def _checked_address(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """Refuse what is no address before anything is computed."""
+    from tasks.tracking.uris import tracking_uri
+
+    tracking_uri(value)
+    return value
+
+
+tracking_option = click.option(
+    "--tracking-uri", metavar="URI", callback=_checked_address,
+    help="MLflow: a server, or a database; none switches it off. Default: a database in the user's data folder.",
 )  # fmt: skip
 
 
@@ -87,3 +104,43 @@ def show(written: Written, report: Callable[[Any], Any], *, as_json: bool) -> No
     screen = console()
     screen.print(report(written.document))
     screen.print(words(f"record: {written.path}"), soft_wrap=True)
+
+
+def promotion_of(promote: bool, because: str | None, *, named: bool, tracking_uri: str | None) -> Promotion | None:
+    """Turn --promote and --because into a wish, or refuse it before anything is computed."""
+    if not promote:
+        if because is not None:
+            raise click.UsageError("--because goes with --promote")
+        return None
+    from tasks.tracking import promotion
+    from tasks.tracking import tracking_uri as resolved
+
+    if not named:
+        raise click.UsageError("--promote needs a registered instrument: give --instrument SPEC.yaml or --declared")
+    if resolved(tracking_uri) is None:
+        raise click.UsageError("--promote needs MLflow's registry, and tracking is switched off")
+    return promotion(because)
+
+
+def track(
+    written: Written,
+    tracking_uri: str | None,
+    *,
+    as_json: bool,
+    register: bool = False,
+    promotion: Promotion | None = None,
+) -> None:
+    """Log a record to MLflow and say where; the record has been shown by then, whatever happens here."""
+    from tasks.reporting.terminal import console, tracked_report
+    from tasks.tracking import track as log
+    from tasks.tracking import tracking_uri as resolved
+
+    uri = resolved(tracking_uri)
+    if uri is None:
+        return
+    try:
+        tracked = log(written, uri, register=register, promotion=promotion)
+    except KeyboardInterrupt:
+        click.echo(f"interrupted; the record is kept: {written.path}; `assay sync` uploads it", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+    console(stderr=as_json).print(tracked_report(tracked), soft_wrap=True)

@@ -12,8 +12,11 @@ from flows.commands import (
     json_option,
     output_option,
     progress,
+    promotion_of,
     refuse_overwriting,
     show,
+    track,
+    tracking_option,
 )
 
 
@@ -35,6 +38,9 @@ from flows.commands import (
 @confidence_option
 @output_option
 @json_option
+@tracking_option
+@click.option("--promote", is_flag=True, help="Make this calibration its instrument's champion in MLflow's registry.")
+@click.option("--because", metavar="TEXT", help="Why it is promoted; kept on the model version.")
 def command(
     golden: tuple[str, ...],
     scores: tuple[str, ...],
@@ -45,6 +51,9 @@ def command(
     confidence_level: float | None,
     output: Path | None,
     as_json: bool,
+    tracking_uri: str | None,
+    promote: bool,
+    because: str | None,
 ) -> None:
     r"""Calibrate a judge on a golden set: threshold, sensitivity, specificity and J, a category and for all.
 
@@ -56,6 +65,7 @@ def command(
       assay calibrate golden.csv --judge lexical --instrument instrument.yaml
       assay calibrate hatecheck:test_suite_cases.csv --scores scores.csv
       assay calibrate --declared vendor.yaml
+      assay calibrate golden.csv --judge lexical --instrument instrument.yaml --promote --because "new golden set"
     """
     from core.instrument.spec import InstrumentSpec
     from flows.pipelines.calibration import run_calibration, run_declared
@@ -63,11 +73,14 @@ def command(
     from tasks.specs import load_declared, load_instrument
 
     refuse_overwriting(output, [*golden, *scores, instrument, declared])
+    named = instrument is not None or declared is not None
+    promotion = promotion_of(promote, because, named=named, tracking_uri=tracking_uri)
     if declared is not None:
         if golden or scores or judge or instrument:
             raise click.UsageError("--declared stands alone: no golden set, --scores, --judge or --instrument")
         written = run_declared(load_declared(declared), confidence_level=confidence_level, output=output)
         show(written, calibration_report, as_json=as_json)
+        track(written, tracking_uri, as_json=as_json, register=True, promotion=promotion)
         return
     if not golden:
         raise click.UsageError("name the golden set, or give --declared FILE.yaml")
@@ -86,3 +99,4 @@ def command(
             progress=advance,
         )
     show(written, calibration_report, as_json=as_json)
+    track(written, tracking_uri, as_json=as_json, register=named, promotion=promotion)

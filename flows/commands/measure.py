@@ -15,12 +15,18 @@ from flows.commands import (
     progress,
     refuse_overwriting,
     show,
+    track,
+    tracking_option,
 )
 
 
 @click.command(name="measure")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--calibration", metavar="REF", help="The calibration's record: its file, or its id.")
+@click.option(
+    "--calibration",
+    metavar="REF",
+    help="The calibration: its record's file or id, models:/NAME@ALIAS or /VERSION, or an MLflow run.",
+)
 @click.option(
     "--instrument",
     type=click.Path(path_type=Path),
@@ -37,6 +43,7 @@ from flows.commands import (
 @confidence_option
 @output_option
 @json_option
+@tracking_option
 def command(
     files: tuple[str, ...],
     calibration: str | None,
@@ -48,6 +55,7 @@ def command(
     confidence_level: float | None,
     output: Path | None,
     as_json: bool,
+    tracking_uri: str | None,
 ) -> None:
     r"""Measure a release: how often its conversations violate, corrected for the judge's errors.
 
@@ -57,6 +65,7 @@ def command(
     \b
     Examples:
       assay measure scores.parquet --calibration calibration.json --target guard-x@1.2
+      assay measure scores.parquet --calibration models:/safety@champion
       assay measure 'runs/2026-11/*.parquet' --calibration calibration.json --attempts first
       assay measure detections.csv --instrument fairness.yaml
     """
@@ -81,5 +90,7 @@ def command(
             confidence_level=confidence_level,
             output=output,
             progress=advance,
+            tracking_uri=tracking_uri,
         )
     show(written, measurement_report, as_json=as_json)
+    track(written, tracking_uri, as_json=as_json)

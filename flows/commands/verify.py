@@ -6,30 +6,35 @@ from pathlib import Path
 
 import click
 
-from flows.commands import progress
+from flows.commands import progress, tracking_option
 
 
 @click.command(name="verify")
-@click.argument("record", type=click.Path(path_type=Path))
+@click.argument("record")
 @click.option(
     "--inputs", "folders", multiple=True, type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="A folder that holds inputs which are no longer where they were (repeatable).",
 )  # fmt: skip
-def command(record: Path, folders: tuple[Path, ...]) -> None:
+@tracking_option
+def command(record: str, folders: tuple[Path, ...], tracking_uri: str | None) -> None:
     r"""Re-derive every figure of a record from its recorded inputs.
 
     Inputs are recognised by their digests: where they were, beside the record, or in the folders of --inputs.
+    RECORD is a file, an id, or MLflow's models:/NAME@ALIAS, models:/NAME/VERSION or runs:/RUN_ID.
     Exit code 1 when a figure, an input or an output is not what the record says; 2 when an input is not to be found.
 
     \b
-    Example:
+    Examples:
       assay verify measurement.json --inputs archive/2026-11
+      assay verify models:/safety@champion
     """
     from flows.pipelines.verification import verify
+    from tasks.archive import find_record
     from tasks.reporting.terminal import console, words
 
+    path, _ = find_record(record, tracking_uri)
     with progress("rows read") as advance:
-        found = verify(record, folders=folders, progress=advance)
+        found = verify(path, folders=folders, progress=advance, tracking_uri=tracking_uri)
     screen = console()
     agreement = (
         "every figure re-derived, same id" if found.identical

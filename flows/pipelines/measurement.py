@@ -178,10 +178,11 @@ def run_measurement(
     confidence_level: float | None = None,
     output: Path | None = None,
     progress: Progress = no_progress,
+    tracking_uri: str | None = None,
 ) -> Written:
-    """Measure and write the record with its decisions."""
+    """Measure and write the record with its decisions; `tracking_uri` is where a calibration's reference leads."""
     readers = reader_names()
-    found = None if calibration is None else find_calibration(calibration)
+    found = None if calibration is None else find_calibration(calibration, tracking_uri)
     spec = measurement_spec(
         found,
         instrument,

@@ -39,7 +39,13 @@ class Verification:
     outputs: dict[str, str]
 
 
-def verify(record: Path, *, folders: Sequence[Path] = (), progress: Progress = no_progress) -> Verification:
+def verify(
+    record: Path,
+    *,
+    folders: Sequence[Path] = (),
+    progress: Progress = no_progress,
+    tracking_uri: str | None = None,
+) -> Verification:
     """Re-derive a record from its recorded inputs.
 
     Parameters
@@ -47,6 +53,8 @@ def verify(record: Path, *, folders: Sequence[Path] = (), progress: Progress = n
     record : Path
     folders : sequence of Path
         Where to look for inputs that are not where they were: they are recognised by their digests.
+    tracking_uri : str, optional
+        MLflow's address, for a calibration that is named by a reference and is no longer on disk.
 
     Raises
     ------
@@ -58,7 +66,7 @@ def verify(record: Path, *, folders: Sequence[Path] = (), progress: Progress = n
     document = load_record(record, check_id=False)
     if record_id(document) != document["id"]:
         raise MismatchError(f"{record}: its id does not fit its content: the record was changed after it was written")
-    finder = InputFinder(record, folders)
+    finder = InputFinder(record, folders, tracking_uri)
     derived = _derive(document, finder, progress)
     again = sealed(derived)
     differences = list(differences_of(document["result"], plain(derived.result), "result"))

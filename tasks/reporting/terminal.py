@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from tasks.tracking import Tracked
 
 STATUS_STYLE = {
     "measured": "green",
@@ -224,6 +227,19 @@ def _accounting(result: Mapping[str, Any]) -> Text:
 def _meanings(rows: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterable[RenderableType]:
     for status in sorted({row["status"] for _, row in rows} & set(STATUS_MEANING)):
         yield Text(f"{status}: {STATUS_MEANING[status]}", style="dim")
+
+
+def tracked_report(tracked: Tracked) -> RenderableType:
+    """Say where a record is in MLflow, and what the registry says."""
+    lines: list[RenderableType] = [
+        words(f"tracked: runs:/{tracked.run_id} in {tracked.shown_uri}" + (" (was there)" if tracked.existed else ""))
+    ]
+    registered = tracked.registered
+    if registered is not None:
+        lines.append(words(f"registered: {registered.uri}" + (" (champion)" if registered.champion else "")))
+    if tracked.note:
+        lines.append(words(f"! {tracked.note}", "yellow"))
+    return Group(*lines)
 
 
 def check_report(summary: Mapping[str, Any]) -> RenderableType:

@@ -1,0 +1,136 @@
+"""Bringing records to MLflow: at once where it can be reached, later and once with `sync`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from core.errors import AssayError, UnreachableError
+from tasks.archive import Written
+from tasks.tracking import outbox, registry
+from tasks.tracking.calibrations import log_calibration
+from tasks.tracking.connection import connected
+from tasks.tracking.measurements import log_measurement
+from tasks.tracking.outbox import Promotion, Upload
+from tasks.tracking.registry import Registered
+from tasks.tracking.uris import tracking_uri, without_credentials
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tracked:
+    """A record that is in MLflow.
+
+    Attributes
+    ----------
+    record : str
+        Its id.
+    uri, run_id : str
+    existed : bool
+        Whether it was there before.
+    registered : Registered or None
+    note : str
+        What a reader has to know, or nothing.
+    """
+
+    record: str
+    uri: str
+    run_id: str
+    existed: bool = False
+    registered: Registered | None = None
+    note: str = ""
+
+    @property
+    def shown_uri(self) -> str:
+        """The address without a password."""
+        return without_credentials(self.uri)
+
+
+def track(written: Written, uri: str, *, register: bool = False, promotion: Promotion | None = None) -> Tracked:
+    """Log a record to MLflow, or keep a note that it waits.
+
+    Raises
+    ------
+    UnreachableError
+        MLflow did not take it. Record and note are kept; the message says where, and what to do.
+    """
+    upload = Upload(
+        document=written.document, record=str(written.path.resolve()), uri=uri, register=register, promotion=promotion
+    )
+    outbox.put(upload)
+    try:
+        return _delivered(upload)
+    except UnreachableError as error:
+        raise UnreachableError(
+            f"{error}\nThe record is kept: {written.path}\n`assay sync` uploads it when the service is back."
+        ) from None
+
+
+def _delivered(upload: Upload) -> Tracked:
+    with connected(upload.uri) as client:
+        log = log_calibration if upload.kind == "calibration" else log_measurement
+        run = log(client, upload)
+        tracked = Tracked(record=upload.id, uri=upload.uri, run_id=run.id, existed=run.finished)
+        if upload.register:
+            tracked = _registered(client, upload, tracked)
+    outbox.drop(upload)
+    return tracked
+
+
+def _registered(client: object, upload: Upload, tracked: Tracked) -> Tracked:
+    name = upload.document["result"]["instrument"]
+    if not registry.registrable(name):
+        return replace(tracked, note=f"not registered: MLflow takes no model name with / or :, as in {name!r}")
+    if not upload.document["result"]["composite"]["categories"]:
+        return replace(tracked, note="not registered: no category has a threshold, so nothing can be measured with it")
+    registered = registry.register(client, upload, tracked.run_id)
+    return replace(tracked, registered=registered, note=registered.note)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Synced:
+    """What became of the records that waited.
+
+    Attributes
+    ----------
+    tracked : tuple of Tracked
+    failed : tuple of (Path, str)
+        Notes that still wait, with the reason.
+    """
+
+    tracked: tuple[Tracked, ...]
+    failed: tuple[tuple[Path, str], ...]
+
+
+def sync(option: str | None = None) -> Synced:
+    """Upload every record that waits, oldest first.
+
+    Parameters
+    ----------
+    option : str, optional
+        Where to, instead of where each was meant to go.
+    """
+    failed: list[tuple[Path, str]] = []
+    uploads: list[tuple[Path, Upload]] = []
+    for note in outbox.pending():
+        try:
+            uploads.append((note, outbox.read(note)))
+        except AssayError as error:
+            failed.append((note, str(error)))
+    tracked = []
+    down: dict[str, str] = {}
+    for note, upload in sorted(uploads, key=lambda item: item[1].document["created"]):
+        uri = option or _with_credentials(upload.uri)
+        try:
+            if uri in down:
+                raise UnreachableError(down[uri])
+            tracked.append(_delivered(replace(upload, uri=uri)))
+        except UnreachableError as error:
+            down[uri] = str(error)
+            failed.append((note, str(error)))
+    return Synced(tracked=tuple(tracked), failed=tuple(failed))
+
+
+def _with_credentials(noted: str) -> str:
+    """Take the environment's address when it is the noted one plus a password."""
+    current = tracking_uri()
+    return current if current is not None and without_credentials(current) == noted else noted

@@ -1,0 +1,130 @@
+"""What waits to be uploaded: one note a record, written before the upload and removed after it.
+
+A note holds the whole record, because the file that a record stood in may be overwritten before the server is back.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from core.errors import InputError, RecordError
+from core.records import Document, build, parse, plain
+from tasks.settings import settings
+from tasks.storage import file_digest, write_text
+from tasks.tracking.uris import without_credentials
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promotion:
+    """The wish to make a calibration its instrument's champion.
+
+    Attributes
+    ----------
+    by, because : str
+        Who wants it, and why; kept on the model version.
+    asked : str
+        When, UTC.
+    """
+
+    by: str
+    because: str
+    asked: str
+
+
+def promotion(because: str | None) -> Promotion:
+    """Wish for a promotion now, in the name of who is working."""
+    asked = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Promotion(by=user(), because=because or "no reason given", asked=asked)
+
+
+def user() -> str:
+    """Return who is working, as the system knows it."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    """A record on its way to MLflow.
+
+    Attributes
+    ----------
+    document : dict
+        The record.
+    record : str
+        Path of its file; the output files lie beside it.
+    uri : str
+        Where it goes.
+    register : bool
+        Whether the calibration becomes a version of the registered model.
+    promotion : Promotion or None
+    """
+
+    document: Document
+    record: str
+    uri: str
+    register: bool = False
+    promotion: Promotion | None = None
+
+    @property
+    def id(self) -> str:
+        """The record's id."""
+        return str(self.document["id"])
+
+    @property
+    def kind(self) -> str:
+        """``calibration`` or ``measurement``."""
+        return str(self.document["schema"]).partition("/")[0].removeprefix("assay.")
+
+    def output_files(self) -> dict[str, Path]:
+        """Return the record's output files by role: those that are there and unchanged."""
+        beside = Path(self.record).parent
+        found = {item["role"]: (beside / Path(item["uri"]).name, item["sha256"]) for item in self.document["outputs"]}
+        return {role: path for role, (path, sha256) in found.items() if path.is_file() and file_digest(path) == sha256}
+
+
+def note_of(upload: Upload) -> Path:
+    """Return the path of an upload's note."""
+    return settings().pending_dir / f"{upload.id}.json"
+
+
+def put(upload: Upload) -> None:
+    """Write the note of an upload; passwords in the address are left out."""
+    noted = plain(upload) | {"uri": without_credentials(upload.uri)}
+    write_text(note_of(upload), json.dumps(noted, sort_keys=True, indent=1, ensure_ascii=False) + "\n")
+
+
+def drop(upload: Upload) -> None:
+    """Remove the note of an upload that has arrived."""
+    note_of(upload).unlink(missing_ok=True)
+
+
+def pending() -> list[Path]:
+    """Return all notes, in no particular order."""
+    return sorted(settings().pending_dir.glob("*.json"))
+
+
+def read(note: Path) -> Upload:
+    """Read a note.
+
+    Raises
+    ------
+    RecordError
+        It is not one, or the record in it was altered.
+    InputError
+        It cannot be read.
+    """
+    try:
+        upload = build(Upload, json.loads(note.read_text(encoding="utf-8")), where=str(note))
+    except ValueError as error:
+        raise RecordError(f"{note}: not a note of assay: {error}") from None
+    except OSError as error:
+        raise InputError.of(str(note), f"cannot be read: {error.strerror}") from None
+    parse(json.dumps(upload.document), source=str(note))
+    return upload
