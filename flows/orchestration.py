@@ -21,7 +21,7 @@ def orchestrated(step: Step, work: Callable[[], T]) -> T:
     The work takes no arguments and its result is not stored: tables stay in the process, and Prefect's result store
     is no archive. What can be reused is in assay's own result cache.
     """
-    as_task: Any = task(
+    as_task: Any = task(  # type: ignore[call-overload]
         work,
         name=step.name,
         task_run_name=step.name,

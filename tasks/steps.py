@@ -46,6 +46,7 @@ def direct(step: Step, work: Callable[[], T]) -> T:  # noqa: ARG001 (a runner's 
 
 FIND = Step(name="find the inputs", retries=2, tags=("input",))
 READ_GOLDEN = Step(name="read the golden set", retries=2, tags=("input",))
+READ_SCORES = Step(name="read the golden scores", retries=2, tags=("input",))
 JUDGE = Step(name="run the judge on the texts", retries=2, tags=("judge",))
 CALIBRATE = Step(name="calibrate", tags=("core",))
 COUNT = Step(name="read and count production", retries=2, tags=("input", "core"))

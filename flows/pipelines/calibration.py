@@ -10,12 +10,14 @@ from core.errors import InputError
 from core.instrument.calibration import GoldenTable, calibrate, declared_calibration
 from core.instrument.spec import DeclaredSpec, InstrumentSpec, JudgeIdentity
 from core.records import FileReference
+from tasks import steps
 from tasks.archive import Derived, Written, scratch_beside, sealed, write_record
 from tasks.identity import judge_of_scores
 from tasks.judges import load_judge
 from tasks.judges.run import judge_table
 from tasks.readers import reader_names
 from tasks.settings import settings
+from tasks.steps import Runner, direct
 from tasks.storage import InputFile, find_inputs
 from tasks.tables import (
     MemorySource,
@@ -39,13 +41,19 @@ def derive_calibration(
     *,
     accept_judge: bool = False,
     progress: Progress = no_progress,
+    run: Runner = direct,
 ) -> tuple[Derived, GoldenTable]:
     """Calibrate from files; everything that the record's id covers, and the table behind it."""
-    golden, reader, inputs = load_golden(golden_files, categories=spec.categories, slices=spec.slices)
+    golden, reader, inputs = run(
+        steps.READ_GOLDEN, lambda: load_golden(golden_files, categories=spec.categories, slices=spec.slices)
+    )
+    last_turn_only = spec.turn_scope == "last"
     if judge_name is None:
-        sources = open_all(score_files)
-        scores, found = load_golden_scores(sources, golden, last_turn_only=spec.turn_scope == "last")
-        inputs += references("scores", score_files, found.rows_by_file)
+        scores, found = run(
+            steps.READ_SCORES,
+            lambda: load_golden_scores(open_all(score_files), golden, last_turn_only=last_turn_only),
+        )
+        inputs = inputs + references("scores", score_files, found.rows_by_file)
         judge, source, _ = judge_of_scores(
             found, spec.judge, accept=accept_judge, where=score_files[0].name, expected="the instrument's"
         )
@@ -56,13 +64,13 @@ def derive_calibration(
             raise InputError.of("instrument", f"is declared for judge {spec.judge}, but {judge} is to run")
         source = "ran"
         texts = reader.texts().rename(columns={"trace": "trace_id"})
-        table = judge_table(worker, texts, settings().cache_dir, progress)
+        table = run(steps.JUDGE, lambda: judge_table(worker, texts, settings().cache_dir, progress))
         names = [name for name in golden.categories if name in worker.categories]
-        table = table.select(["trace_id", "turn", "state", *names])
-        scores, _ = load_golden_scores(
-            [MemorySource(f"judge {judge}", table)], golden, last_turn_only=spec.turn_scope == "last"
-        )
-    calibration, golden_table = calibrate(golden, scores, spec, judge=judge, judge_source=source)
+        judged = [MemorySource(f"judge {judge}", table.select(["trace_id", "turn", "state", *names]))]
+        scores, _ = load_golden_scores(judged, golden, last_turn_only=last_turn_only)
+    calibration, golden_table = run(
+        steps.CALIBRATE, lambda: calibrate(golden, scores, spec, judge=judge, judge_source=source)
+    )
     return Derived(schema=SCHEMA, spec=spec, seed=spec.seed, inputs=inputs, result=calibration), golden_table
 
 
