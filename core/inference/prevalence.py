@@ -679,7 +679,7 @@ def effective_prevalence(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeShift:
-    """The corrected rate if the judge differs in production from what the golden set showed (SPEC 9.2).
+    """The corrected rate if the judge differs in production from what the golden set showed (SPEC 9.3).
 
     Attributes
     ----------
@@ -695,7 +695,7 @@ class JudgeShift:
 
 
 def judge_shift_sensitivity(observed_rate: float, sensitivity: float, specificity: float) -> tuple[JudgeShift, ...]:
-    """Corrected rate with sensitivity, then specificity, off by 5 and 10 points either way (SPEC 9.2).
+    """Corrected rate with sensitivity, then specificity, off by 5 and 10 points either way (SPEC 9.3).
 
     Parameters
     ----------
