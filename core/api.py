@@ -6,27 +6,29 @@ The command line does the same from files, in a stream, and keeps records; the f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from core.data.columns import RawBatch
-from core.data.golden import GoldenSet
 from core.data.problems import ProblemLog
 from core.data.scores import ScoreBatch, ScoreParser, layout_of, regrouped
-from core.instrument.calibration import Calibration, deployable
+from core.instrument.calibrated import Calibration, deployable, thresholds_of
 from core.instrument.calibration import calibrate as calibrate_golden
 from core.instrument.collapse import unit_masks
-from core.instrument.golden_scores import golden_scores
-from core.instrument.measurement import Measurement
+from core.instrument.golden_table import golden_scores
+from core.instrument.identity import judge_of_scores, target_of_scores
+from core.instrument.measured import Measurement
 from core.instrument.measurement import measure as measure_counts
-from core.instrument.spec import Attempts, InstrumentSpec, MeasurementSpec
+from core.instrument.measurement import measurement_spec
+from core.instrument.spec import Attempts, InstrumentSpec
 from core.instrument.tally import Tally, chosen_attempts
 
 
-def calibrate(golden: Any, scores: Any, instrument: InstrumentSpec | None = None) -> Calibration:
+def calibrate(
+    golden: Any, scores: Any, instrument: InstrumentSpec | None = None, *, accept_judge: bool = False
+) -> Calibration:
     """Calibrate a judge on a golden set (SPEC 3-6).
 
     Parameters
@@ -36,7 +38,10 @@ def calibrate(golden: Any, scores: Any, instrument: InstrumentSpec | None = None
         ``turn``, ``cluster`` and slice columns. Labels are 0, 1 or empty.
     scores : pandas.DataFrame or pyarrow.Table
         ``trace_id, turn, category, score`` (long) or one column a category (wide), scores in [0, 1].
+        Optional ``judge`` (name@version), ``cluster`` and ``state``.
     instrument : InstrumentSpec, optional
+    accept_judge : bool
+        Take scores of another judge than the instrument's all the same, and say so.
 
     Returns
     -------
@@ -66,13 +71,14 @@ def calibrate(golden: Any, scores: Any, instrument: InstrumentSpec | None = None
     if layout is not None:
         reader.add(raw, layout)
     labels = reader.finish()
-    return calibrate_golden(labels, _golden_scores(scores, labels, spec), spec)[0]
-
-
-def _golden_scores(scores: Any, golden: GoldenSet, spec: InstrumentSpec) -> Any:
-    log = ProblemLog(["scores"], ["row"])
-    batch = _batch(scores, golden.categories, log)
-    return golden_scores(regrouped([batch], log), golden.categories, last_turn_only=spec.turn_scope == "last", log=log)
+    parser, batch = _parsed(scores, labels.categories)
+    judge, source, accepted = judge_of_scores(
+        parser.judges, parser.fingerprints, spec.judge, accept=accept_judge, where="scores", expected="the instrument's"
+    )
+    block = golden_scores(
+        regrouped([batch], parser.log), labels.categories, last_turn_only=spec.turn_scope == "last", log=parser.log
+    )
+    return calibrate_golden(labels, block, spec, judge=judge, judge_source=source, judge_accepted=accepted)[0]
 
 
 def measure(
@@ -81,26 +87,26 @@ def measure(
     *,
     calibration_id: str = "",
     target: str | None = None,
-    attempts: Attempts = "each",
+    attempts: Attempts | None = None,
     confidence_level: float | None = None,
-    seed: int = 20261129,
+    accept_judge: bool = False,
 ) -> Measurement:
     """Measure production with a calibrated judge (SPEC 7-9).
 
     Parameters
     ----------
     scores : pandas.DataFrame or pyarrow.Table
-        As in `calibrate`; optional ``attempt``, ``state`` and ``cluster``.
+        As in `calibrate`; optional ``attempt`` and ``target``.
     calibration : Calibration
     calibration_id : str
         Id of its record, if it has one.
     target : str, optional
         The system that was measured.
-    attempts : {'each', 'first', 'last', 'any'}
+    attempts : {'each', 'first', 'last', 'any'}, optional
     confidence_level : float in (0, 1), optional
-        Default: the calibration's.
-    seed : int
-        Of the melded interval's draws.
+        What is not given is the calibration's.
+    accept_judge : bool
+        Take scores of another judge than the calibrated one all the same, and say so.
 
     Returns
     -------
@@ -115,36 +121,41 @@ def measure(
     """
     names = deployable(calibration)
     others = tuple(name for name in calibration.categories if name not in names)
-    log = ProblemLog(["scores"], ["row"])
-    block = regrouped([_batch(scores, (*names, *others), log)], log)
-    log.stop_if_any()
-    spec = MeasurementSpec(
-        instrument=calibration.instrument,
-        target=target,
-        attempts=attempts,
-        confidence_level=confidence_level or calibration.confidence_level,
-        detection_floor=calibration.detection_floor,
-        turn_bins=calibration.turn_bins or (1, 2, 3, 4, 8),
-        seed=seed,
+    parser, batch = _parsed(scores, (*names, *others))
+    judge, source, accepted = judge_of_scores(
+        parser.judges,
+        parser.fingerprints,
+        calibration.judge,
+        accept=accept_judge,
+        where="scores",
+        expected="the calibration's",
     )
-    thresholds = [calibration.categories[name].threshold for name in names]
+    spec = measurement_spec(
+        calibration,
+        target=target_of_scores(parser.targets, target, "scores"),
+        attempts=attempts,
+        confidence_level=confidence_level,
+        accept_judge=accept_judge,
+    )
+    block = regrouped([batch], parser.log)
     units = unit_masks(
         block,
-        [inf if value is None else value for value in thresholds] + [inf] * len(others),
+        thresholds_of(calibration),
         needed=(1 << len(names)) - 1,
-        last_turn_only=False,
-        log=log,
+        last_turn_only=spec.turn_scope == "last",
+        log=parser.log,
     )
-    log.stop_if_any()
+    parser.log.stop_if_any()
     tally = Tally(len(names), spec.turn_bins)
-    tally.add(block, chosen_attempts(units, attempts))
+    tally.add(block, chosen_attempts(units, spec.attempts))
     return measure_counts(
         tally.finish(),
         calibration,
         spec,
         calibration_id=calibration_id,
-        judge=calibration.judge,
-        judge_source="assumed",
+        judge=judge,
+        judge_source=source,
+        judge_accepted=accepted,
     )
 
 
@@ -154,12 +165,14 @@ def _raw(table: Any) -> RawBatch:
     return RawBatch(table=batch, place=np.arange(1, len(batch) + 1, dtype=np.int64))
 
 
-def _batch(table: Any, categories: Sequence[str], log: ProblemLog) -> ScoreBatch:
+def _parsed(table: Any, categories: Sequence[str]) -> tuple[ScoreParser, ScoreBatch]:
+    log = ProblemLog(["scores"], ["row"])
     raw = _raw(table)
     layout = layout_of(raw.table.schema.names, "scores", "scores", log)
     if layout is None or not len(raw.place):
         log.add("scores", "holds no rows")
         log.stop()
-    batch = ScoreParser(layout, categories, "scores", log).parse(raw)
+    parser = ScoreParser(layout, categories, "scores", log)
+    batch = parser.parse(raw)
     log.stop_if_any()
-    return batch
+    return parser, batch

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import InputError, RecordError
-from core.instrument.calibration import Calibration
+from core.instrument.calibrated import Calibration
 from core.records import Document, FileReference, build, parse, plain, seal
 from tasks.settings import settings
 from tasks.storage import atomic, file_digest, folder_for

@@ -26,6 +26,9 @@ GOLDEN_COLUMNS = frozenset(
 )
 """Columns of a golden table that are neither a category (wide form) nor a slice."""
 
+RESERVED_CATEGORIES = frozenset({"composite", "several"})
+"""Names that records use for more than one category at once; no category may bear them."""
+
 
 def category_name(text: str) -> str:
     """Return the name of a category: hyphens, where files may have underscores.

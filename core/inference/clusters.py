@@ -15,6 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from core.errors import UndefinedError
 from core.inference.intervals import DEFAULT_CONFIDENCE_LEVEL, part_of_whole, quantile_and_level
 
+MIN_CLUSTERS = 5
+"""Fewer clusters (traces, without clusters) of a class than this are no evidence (STATISTICS decision 5)."""
+
 FEW_CLUSTERS = 10
 """Below this many clusters (in all, or holding the rarer outcome) the variance between clusters is badly
 known: simulated coverage of a .95 interval is .87-.89 for a very good judge on few large clusters."""

@@ -7,13 +7,14 @@ counts into effective ones, and the record carries those so that a reader can re
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import UndefinedError
+from core.inference.clusters import MIN_CLUSTERS
 from core.inference.intervals import (
     DEFAULT_CONFIDENCE_LEVEL,
     check_confidence_level,
@@ -32,6 +33,9 @@ record has to fall on the same side of the floor (and of J = 0) as the one that 
 DRAWS = 20_000
 """Default Monte-Carlo draws: the standard error of an end is about 1/200 of the width, in some 5 ms."""
 
+MELDED_DRAWS = 100_000
+"""Of the melded interval, which stands in records: the standard error of an end is about 1/500 of the width."""
+
 DEFAULT_SEED = 0
 """Seed when the caller of `corrected_prevalence` names no generator: same counts, same interval."""
 
@@ -42,7 +46,7 @@ Method = Literal["delta", "lang_reiczigel", "melded", "bootstrap"]
 METHODS: tuple[Method, ...] = get_args(Method)
 
 FloorStatus = Literal["measured", "inconclusive", "below_detection_floor"]
-Status = Literal["measured", "inconclusive", "below_detection_floor", "incompatible"]
+Status = Literal["measured", "inconclusive", "below_detection_floor", "incompatible", "insufficient_data"]
 
 _Draws = NDArray[np.float64]
 
@@ -304,7 +308,7 @@ def lang_reiczigel_interval(counts: Counts, z: float) -> PrevalenceInterval:
 
 
 def melded_interval(
-    counts: Counts, confidence_level: float, rng: np.random.Generator, draws: int = DRAWS
+    counts: Counts, confidence_level: float, rng: np.random.Generator, draws: int = MELDED_DRAWS
 ) -> PrevalenceInterval:
     """Melded interval, the conservative one: Clopper-Pearson margins combined by Monte Carlo (SPEC 8.4).
 
@@ -498,7 +502,8 @@ class CorrectedPrevalence:
     ----------
     status : str
         ``measured``; ``inconclusive`` (J reaches the floor, its lower bound does not);
-        ``below_detection_floor``; ``incompatible`` (no rate in [0, 1] agrees with the counts).
+        ``below_detection_floor``; ``incompatible`` (no rate in [0, 1] agrees with the counts);
+        ``insufficient_data`` (fewer than 5 traces of a kind, or so few effective ones that no interval exists).
     value : float or None
         Corrected rate in [0, 1]; only when measured or inconclusive.
     raw : float or None
@@ -575,8 +580,7 @@ def corrected_prevalence(
     ------
     UndefinedError
         If a count is no whole number or outside its range, the level is outside (0, 1), ``z`` is not
-        positive, the method is unknown, or (``lang_reiczigel`` on fewer than five golden traces a class, or
-        with a floor below .15) the shrunken J is not above 0.
+        positive, or the method is unknown.
 
     References
     ----------
@@ -605,7 +609,7 @@ def corrected_prevalence(
         true_negatives=passes,
         negatives=negatives,
     )
-    return effective_prevalence(
+    found = effective_prevalence(
         counts,
         confidence_level=confidence_level,
         z=z,
@@ -613,6 +617,9 @@ def corrected_prevalence(
         detection_floor=detection_floor,
         rng=rng,
     )
+    if min(traces, positives, negatives) < MIN_CLUSTERS:
+        return replace(found, status="insufficient_data", value=None, clipped=False, interval=None)
+    return found
 
 
 def effective_prevalence(
@@ -662,13 +669,17 @@ def effective_prevalence(
     estimate = _estimate(counts)
     if status == "below_detection_floor":
         return result(status, estimate)
-    interval = _interval(counts, method, z, level, rng)
+    try:
+        interval = _interval(counts, method, z, level, rng)
+    except UndefinedError:
+        # So few effective golden traces that the judge, smoothed by one of each kind, no longer discriminates.
+        return result("insufficient_data", estimate)
     return result(status, estimate, interval) if interval.compatible else result("incompatible", estimate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeShift:
-    """The corrected rate if the judge differs in production from what the golden set showed (SPEC 9.2).
+    """The corrected rate if the judge differs in production from what the golden set showed (SPEC 9.3).
 
     Attributes
     ----------
@@ -684,7 +695,7 @@ class JudgeShift:
 
 
 def judge_shift_sensitivity(observed_rate: float, sensitivity: float, specificity: float) -> tuple[JudgeShift, ...]:
-    """Corrected rate with sensitivity, then specificity, off by 5 and 10 points either way (SPEC 9.2).
+    """Corrected rate with sensitivity, then specificity, off by 5 and 10 points either way (SPEC 9.3).
 
     Parameters
     ----------

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from core.data.columns import Bools, Floats, Ints
+from core.data.columns import Bools, Ints
 from core.data.golden import MAX_SLICE_VALUES, GoldenSet, composite_truth
 from core.errors import InputError, UndefinedError
 from core.inference.clusters import (
     DESIGN_EFFECT_FLOOR,
     FEW_CLUSTERS,
+    MIN_CLUSTERS,
     ZERO_VARIANCE,
     EffectiveSample,
     cluster_sums,
@@ -22,297 +22,28 @@ from core.inference.clusters import (
 )
 from core.inference.intervals import normal_quantile
 from core.inference.prevalence import floor_status, youden_low
+from core.instrument.calibrated import (
+    Apparent,
+    Calibrated,
+    Calibration,
+    Ceiling,
+    CompositeCalibrated,
+    EffectiveCounts,
+    GoldenSummary,
+    PatternRates,
+    Rates,
+    SliceRates,
+)
+from core.instrument.golden_table import GoldenScores, GoldenTable, join
 from core.instrument.optimism import Optimism, bootstrap_optimism
-from core.instrument.spec import DeclaredRates, DeclaredSpec, InstrumentSpec, JudgeIdentity
+from core.instrument.spec import InstrumentSpec, JudgeIdentity
 from core.instrument.strata import Stratum, bin_labels, bin_of, strata_of
 from core.instrument.threshold import YoudenThreshold, youden_threshold
 
-MIN_CLUSTERS = 5
-"""Fewer clusters (traces, without clusters) of a class than this are no evidence (STATISTICS decision 5)."""
-
 SEVERAL = "several"
 
-Status = Literal["measured", "inconclusive", "below_detection_floor", "insufficient_data", "not_calibrated"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Apparent:
-    """The judge as it looks on the traces that chose its threshold: the papers' literal figures."""
-
-    threshold: float | None
-    sensitivity: float
-    specificity: float
-    youden_j: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EffectiveCounts:
-    """What the golden traces of each class are worth in independent traces, with the reasons."""
-
-    n_positive: float
-    n_negative: float
-    positive_clusters: int
-    negative_clusters: int
-    positive_design_effect: float = 1.0
-    negative_design_effect: float = 1.0
-    clustered: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibrated:
-    """The instrument for one category, or for the composite.
-
-    Attributes
-    ----------
-    status : str
-        ``not_calibrated`` has no figures but the counts; the others have all.
-    threshold : float or None
-        In [0, 1]; None for the composite, and where no threshold beats chance.
-    n_positive, n_negative, true_positives, true_negatives : int or None
-        Golden counts at the deployed threshold, before the optimism correction; the true ones are None in a
-        declared calibration.
-    n_unscored : int
-        Labelled golden traces that the judge did not score at every turn: left out.
-    sensitivity, specificity, youden_j : float or None
-        After the optimism correction: what to expect of the deployed threshold on new traces.
-    youden_j_low : float or None
-        Lower confidence bound of `youden_j` (MOVER, SPEC 6).
-    effective : EffectiveCounts or None
-    apparent : Apparent or None
-    optimism : Optimism or None
-    by_turns : tuple of Stratum or None
-        None in a declared calibration: no weighting to turn counts is possible.
-    notes : tuple of str
-        What a reader has to know, in words.
-    """
-
-    status: Status
-    threshold: float | None = None
-    n_positive: int = 0
-    n_negative: int = 0
-    true_positives: int | None = None
-    true_negatives: int | None = None
-    n_unscored: int = 0
-    sensitivity: float | None = None
-    specificity: float | None = None
-    youden_j: float | None = None
-    youden_j_low: float | None = None
-    effective: EffectiveCounts | None = None
-    apparent: Apparent | None = None
-    optimism: Optimism | None = None
-    by_turns: tuple[Stratum, ...] | None = None
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rates:
-    """Counts and apparent rates in a part of the golden set; a rate without traces is None."""
-
-    n_positive: int
-    true_positives: int
-    sensitivity: float | None
-    n_negative: int
-    true_negatives: int
-    specificity: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ceiling:
-    """The ceiling effect: apparent specificity of the composite beside what categories alone would suggest."""
-
-    minimum: float
-    product: float
-    measured: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PatternRates:
-    """Composite sensitivity over the golden traces with one label pattern."""
-
-    n_positive: int
-    true_positives: int
-    sensitivity: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompositeCalibrated(Calibrated):
-    """The instrument for the composite: any of the categories with a finite threshold.
-
-    Attributes
-    ----------
-    categories : tuple of str
-        Those the composite spans; bit i of a decision mask is the i-th of them.
-    left_out : tuple of str
-        Categories without a finite threshold.
-    ceiling : Ceiling or None
-    by_pattern : mapping
-        Composite sensitivity for positives of one single category, and of ``several``.
-    """
-
-    categories: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
-    ceiling: Ceiling | None = None
-    by_pattern: Mapping[str, PatternRates] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SliceRates:
-    """Rates within one value of a slice column."""
-
-    n_traces: int
-    categories: Mapping[str, Rates]
-    composite: Rates
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GoldenSummary:
-    """What the calibration was made from."""
-
-    n_traces: int
-    n_undecidable: int
-    n_unmatched: int
-    n_duplicates: int
-    n_clusters: int
-    sha256: str
-    turns: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
-    """A calibrated instrument: the result of `calibrate`."""
-
-    instrument: str
-    judge: JudgeIdentity
-    judge_source: str
-    calibration_source: Literal["golden_set", "simulated", "declared", "none"]
-    confidence_level: float
-    detection_floor: float
-    interval: str
-    turn_bins: tuple[int, ...]
-    golden: GoldenSummary | None
-    categories: Mapping[str, Calibrated]
-    composite: CompositeCalibrated
-    slices: Mapping[str, Mapping[str, SliceRates]]
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GoldenScores:
-    """The judge's scores on golden traces, collapsed over turns, in the order of the trace ids.
-
-    Attributes
-    ----------
-    trace_ids : tuple of str
-    n_turns : int64 array of shape (n_traces,)
-    maxima : float64 array of shape (n_traces, n_categories)
-        In the order of the golden set's categories; meaningless where missing.
-    missing : bool array of shape (n_traces, n_categories)
-    clusters : tuple of (str or None) or None
-    n_rows : int
-    """
-
-    trace_ids: tuple[str, ...]
-    n_turns: Ints
-    maxima: Floats
-    missing: Bools
-    clusters: tuple[str | None, ...] | None = None
-    n_rows: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GoldenTable:
-    """Labels and scores of the traces that have both; what calibration works on and `golden_maxima` stores."""
-
-    trace_ids: tuple[str, ...]
-    categories: tuple[str, ...]
-    labels: Ints
-    maxima: Floats
-    missing: Bools
-    n_turns: Ints
-    cluster_names: tuple[str, ...] | None
-    clusters: Ints
-    clustered: bool
-    slices: Mapping[str, tuple[str | None, ...]]
-    n_unmatched: int
-
-
-def join(golden: GoldenSet, scores: GoldenScores, *, allow_unmatched: bool, where: str = "golden set") -> GoldenTable:
-    """Join labels and scores by trace id.
-
-    Raises
-    ------
-    InputError
-        Ids that stand in one table only (unless allowed), no common id, or traces whose clusters disagree.
-    """
-    row_of = {trace: i for i, trace in enumerate(scores.trace_ids)}
-    both = [i for i, trace in enumerate(golden.trace_ids) if trace in row_of]
-    labelled_only = [trace for trace in golden.trace_ids if trace not in row_of]
-    known = set(golden.trace_ids)
-    scored_only = [trace for trace in scores.trace_ids if trace not in known]
-    _check_joined(both, labelled_only, scored_only, allow_unmatched, where)
-    rows = np.array([row_of[golden.trace_ids[i]] for i in both], np.int64)
-    ids = tuple(golden.trace_ids[i] for i in both)
-    names = _clusters(golden, scores, both, rows, where)
-    codes = _cluster_codes(names or [None] * len(ids))
-    return GoldenTable(
-        trace_ids=ids,
-        categories=golden.categories,
-        labels=golden.labels[both],
-        maxima=scores.maxima[rows],
-        missing=scores.missing[rows],
-        n_turns=scores.n_turns[rows],
-        cluster_names=None if names is None else tuple(name or "" for name in names),
-        clusters=codes,
-        clustered=bool(np.bincount(codes).max() > 1),
-        slices={name: tuple(values[i] for i in both) for name, values in golden.slices.items()},
-        n_unmatched=len(labelled_only) + len(scored_only),
-    )
-
-
-def _cluster_codes(names: Sequence[str | None]) -> Ints:
-    """Number the clusters as the sorted traces bring them up, so that their names do not steer the resampling."""
-    code_of: dict[str | int, int] = {}
-    keys = [name or i for i, name in enumerate(names)]
-    return np.array([code_of.setdefault(key, len(code_of)) for key in keys], np.int64)
-
-
-def _check_joined(
-    both: Sequence[int], labelled: Sequence[str], scored: Sequence[str], allowed: bool, where: str
-) -> None:
-    if allowed and both:
-        return
-    messages = []
-    for ids, text in (
-        (labelled, "labelled trace(s) have no score"),
-        (scored, "scored trace(s) have no label"),
-    ):
-        if ids:
-            shown = ", ".join(repr(item) for item in ids[:5]) + (", ..." if len(ids) > 5 else "")
-            messages.append(f"{len(ids)} {text}: {shown}")
-    if not both:
-        messages.append("no trace id stands in both tables")
-    if messages:
-        hint = "trace ids have to match; 'allow_unmatched: true' in the instrument leaves the others out"
-        raise InputError.of(where, "; ".join([*messages, hint]))
-
-
-def _clusters(
-    golden: GoldenSet, scores: GoldenScores, both: Sequence[int], rows: Ints, where: str
-) -> list[str | None] | None:
-    ours = None if golden.clusters is None else [golden.clusters[i] for i in both]
-    theirs = None if scores.clusters is None else [scores.clusters[i] for i in rows]
-    if ours is None or theirs is None:
-        return ours if theirs is None else theirs
-    wrong = [golden.trace_ids[i] for i, a, b in zip(both, ours, theirs, strict=True) if a and b and a != b]
-    if wrong:
-        raise InputError.of(
-            where,
-            (
-                f"{len(wrong)} trace(s) have one cluster in the golden set and another in the scores "
-                f"(first: {wrong[0]!r}); a trace has one cluster"
-            ),
-        )
-    return [a or b for a, b in zip(ours, theirs, strict=True)]
+MANY_UNDECIDABLE = 0.1
+"""Share of golden traces without composite truth above which a reader is told what follows."""
 
 
 def calibrate(
@@ -322,6 +53,7 @@ def calibrate(
     *,
     judge: JudgeIdentity | None = None,
     judge_source: str = "assumed",
+    judge_accepted: bool = False,
 ) -> tuple[Calibration, GoldenTable]:
     """Calibrate a judge on a golden set (SPEC 3-6).
 
@@ -335,6 +67,8 @@ def calibrate(
     judge : JudgeIdentity, optional
     judge_source : str
         How the judge is known: ``scores``, ``ran``, ``assumed``.
+    judge_accepted : bool
+        The judge is not the instrument's, and the user takes it all the same.
 
     Returns
     -------
@@ -349,6 +83,10 @@ def calibrate(
         than 500 values.
     """
     spec = spec or InstrumentSpec()
+    if spec.kind != "scores":
+        raise InputError.of(
+            f"instrument {spec.name!r}", f"is of kind {spec.kind}: only scores have a threshold to find"
+        )
     table = join(golden, scores, allow_unmatched=spec.allow_unmatched)
     _check_slices(table, spec)
     work = _Work(table, spec)
@@ -356,24 +94,38 @@ def calibrate(
         instrument=spec.name,
         judge=judge or spec.judge or JudgeIdentity(),
         judge_source=judge_source,
+        judge_accepted=judge_accepted,
         calibration_source="golden_set",
         confidence_level=spec.confidence_level,
         detection_floor=spec.detection_floor,
         interval=spec.interval,
         turn_bins=spec.turn_bins,
+        attempts=spec.attempts,
+        turn_scope=spec.turn_scope,
+        error_budget=spec.error_budget,
+        seed=spec.seed,
         golden=_summary(golden, table, work),
         categories=work.categories,
         composite=work.composite,
         slices={column: work.slice_rates(column) for column in spec.slices},
-        notes=_notes(spec),
+        notes=_notes(spec, work, judge if judge_accepted else None),
     )
     return calibration, table
 
 
-def _notes(spec: InstrumentSpec) -> tuple[str, ...]:
+def _notes(spec: InstrumentSpec, work: _Work, accepted: JudgeIdentity | None) -> tuple[str, ...]:
+    notes = []
     if spec.optimism.method == "none":
-        return ("optimism not corrected: sensitivity and specificity are apparent",)
-    return ()
+        notes.append("optimism not corrected: sensitivity and specificity are apparent")
+    if accepted is not None:
+        notes.append(f"calibrated with {accepted}, the instrument declares {spec.judge}: accepted by the user")
+    n_undecidable, n_traces = int((work.truth == -1).sum()), len(work.truth)
+    if work.spanned and n_undecidable > MANY_UNDECIDABLE * n_traces:
+        notes.append(
+            f"{n_undecidable} of {n_traces} golden traces have no composite truth (a label is missing and none is 1): "
+            "the composite is calibrated on the rest, and is biased if labels are not missing at random"
+        )
+    return tuple(notes)
 
 
 def _check_slices(table: GoldenTable, spec: InstrumentSpec) -> None:
@@ -435,9 +187,10 @@ class _Work:
         return youden_threshold(self.table.maxima[used, c], labels[used])
 
     def _composite_truth(self) -> Ints:
-        if not self.spanned:
-            return np.full(len(self.table.trace_ids), -1, np.int64)
-        return composite_truth(self.table.labels[:, self.spanned])
+        """Truth over the spanned categories; without any, over those that have both classes."""
+        labels = self.table.labels
+        both = (labels == 1).any(axis=0) & (labels == 0).any(axis=0)
+        return composite_truth(labels[:, self.spanned or np.flatnonzero(both)])
 
     def _optimism(self) -> tuple[dict[int, Optimism], Optimism | None]:
         if self.spec.optimism.method == "none" or not self.spanned:
@@ -550,6 +303,8 @@ class _Work:
                 negative_clusters=negative.n_clusters,
                 positive_design_effect=positive.design_effect,
                 negative_design_effect=negative.design_effect,
+                positive_t_factor=positive.t_factor,
+                negative_t_factor=negative.t_factor,
                 clustered=positive.clustered or negative.clustered,
             ),
             "apparent": apparent,
@@ -647,80 +402,3 @@ def _merge_notes(strata: Sequence[Stratum]) -> list[str]:
         for stratum in strata
         if len(stratum.bins) > 1
     ]
-
-
-def declared_calibration(spec: DeclaredSpec) -> Calibration:
-    """Build an instrument from declared rates: no golden set, no optimism correction, no turn strata."""
-    categories = {name: Calibrated(**_declared(rates, spec)) for name, rates in spec.categories.items()}
-    names = tuple(categories)
-    if spec.composite is None:
-        composite = CompositeCalibrated(
-            status="not_calibrated",
-            categories=names,
-            notes=("not calibrated: its sensitivity and specificity are not declared; categories do not give them",),
-        )
-    else:
-        composite = CompositeCalibrated(categories=names, **_declared(spec.composite, spec))
-    return Calibration(
-        instrument=spec.name,
-        judge=spec.judge,
-        judge_source="declared",
-        calibration_source="declared",
-        confidence_level=spec.confidence_level,
-        detection_floor=spec.detection_floor,
-        interval=spec.interval,
-        turn_bins=(),
-        golden=None,
-        categories=categories,
-        composite=composite,
-        slices={},
-        notes=("declared, not measured here: no weighting to turn counts is possible",),
-    )
-
-
-def _declared(rates: DeclaredRates, spec: DeclaredSpec) -> dict[str, Any]:
-    youden_j = rates.sensitivity + rates.specificity - 1.0
-    low = youden_low(
-        rates.sensitivity, rates.n_positive, rates.specificity, rates.n_negative,
-        z=normal_quantile(spec.confidence_level),
-    )  # fmt: skip
-    enough = min(rates.n_positive, rates.n_negative) >= MIN_CLUSTERS
-    return {
-        "status": floor_status(youden_j, low, spec.detection_floor) if enough else "insufficient_data",
-        "threshold": rates.threshold,
-        "n_positive": rates.n_positive,
-        "n_negative": rates.n_negative,
-        "sensitivity": rates.sensitivity,
-        "specificity": rates.specificity,
-        "youden_j": youden_j,
-        "youden_j_low": low,
-        "effective": EffectiveCounts(
-            n_positive=float(rates.n_positive),
-            n_negative=float(rates.n_negative),
-            positive_clusters=rates.n_positive,
-            negative_clusters=rates.n_negative,
-        ),
-        "apparent": Apparent(
-            threshold=rates.threshold,
-            sensitivity=rates.sensitivity,
-            specificity=rates.specificity,
-            youden_j=youden_j,
-        ),
-        "notes": (f"declared: {rates.source}",),
-    }
-
-
-def deployable(calibration: Calibration) -> tuple[str, ...]:
-    """Return the categories that a measurement flags, in bit order.
-
-    Raises
-    ------
-    UndefinedError
-        No category has a finite threshold: there is nothing to measure with.
-    """
-    if not calibration.composite.categories:
-        raise UndefinedError(
-            "calibration", calibration.instrument,
-            "no category has a threshold that beats chance, so nothing can be measured with it",
-        )  # fmt: skip
-    return calibration.composite.categories

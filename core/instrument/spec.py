@@ -10,14 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from core.data.vocabulary import MAX_CATEGORIES, category_name
+from core.data.vocabulary import MAX_CATEGORIES, RESERVED_CATEGORIES, category_name
 from core.errors import UndefinedError
 
 UNKNOWN = "unknown"
+TURN_BINS = (1, 2, 3, 4, 8)
+"""Upper edges of the turn strata: 1, 2, 3, 4, 5-8, and 9 or more turns."""
+
 FORBID_UNKNOWN_KEYS = {"extra": "forbid"}
 
 Attempts = Literal["each", "first", "last", "any"]
 IntervalMethod = Literal["lang_reiczigel", "delta", "melded"]
+TurnScope = Literal["all", "last"]
 
 
 def _inside(field_name: str, value: float, low: float, high: float) -> None:
@@ -121,13 +125,13 @@ class InstrumentSpec:
     detection_floor: float = 0.20
     confidence_level: float = 0.95
     optimism: OptimismSpec = field(default_factory=OptimismSpec)
-    turn_bins: tuple[int, ...] = (1, 2, 3, 4, 8)
+    turn_bins: tuple[int, ...] = TURN_BINS
     slices: tuple[str, ...] = ()
     allow_unmatched: bool = False
     interval: IntervalMethod = "lang_reiczigel"
     golden_design: Literal["enriched", "random"] = "enriched"
     attempts: Attempts = "each"
-    turn_scope: Literal["all", "last"] = "all"
+    turn_scope: TurnScope = "all"
     error_budget: float = 0.05
     seed: int = 20261129
 
@@ -154,6 +158,8 @@ def check_categories(categories: tuple[str, ...]) -> None:
         raise UndefinedError("categories", len(categories), f"1 to {MAX_CATEGORIES} are possible")
     if len(set(categories)) < len(categories) or not all(categories):
         raise UndefinedError("categories", list(categories), "each needs a name of its own")
+    if reserved := RESERVED_CATEGORIES.intersection(categories):
+        raise UndefinedError("categories", sorted(reserved), "these names are assay's own; choose others")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +201,7 @@ class DeclaredSpec:
     confidence_level: float = 0.95
     interval: IntervalMethod = "lang_reiczigel"
     attempts: Attempts = "each"
-    turn_scope: Literal["all", "last"] = "all"
+    turn_scope: TurnScope = "all"
     error_budget: float = 0.05
     seed: int = 20261129
 
@@ -234,11 +240,11 @@ class MeasurementSpec:
     judge: JudgeIdentity | None = None
     target: str | None = None
     attempts: Attempts = "each"
-    turn_scope: Literal["all", "last"] = "all"
+    turn_scope: TurnScope = "all"
     accept_judge: bool = False
     confidence_level: float = 0.95
     interval: IntervalMethod = "lang_reiczigel"
     detection_floor: float = 0.20
     error_budget: float = 0.05
-    turn_bins: tuple[int, ...] = (1, 2, 3, 4, 8)
+    turn_bins: tuple[int, ...] = TURN_BINS
     seed: int

@@ -7,12 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from core.errors import InputError
-from core.instrument.calibration import GoldenTable, calibrate, declared_calibration
+from core.instrument.calibration import calibrate
+from core.instrument.declared import declared_calibration
+from core.instrument.golden_table import GoldenTable
+from core.instrument.identity import judge_of_scores
 from core.instrument.spec import DeclaredSpec, InstrumentSpec, JudgeIdentity
 from core.records import FileReference
 from tasks import steps
 from tasks.archive import Derived, Written, scratch_beside, sealed, write_record
-from tasks.identity import judge_of_scores
 from tasks.judges import load_judge
 from tasks.judges.run import judge_table
 from tasks.readers import reader_names
@@ -54,13 +56,19 @@ def derive_calibration(
             lambda: load_golden_scores(open_all(score_files), golden, last_turn_only=last_turn_only),
         )
         inputs = inputs + references("scores", score_files, found.rows_by_file)
-        judge, source, _ = judge_of_scores(
-            found, spec.judge, accept=accept_judge, where=score_files[0].name, expected="the instrument's"
+        judge, source, accepted = judge_of_scores(
+            found.judges,
+            found.fingerprints,
+            spec.judge,
+            accept=accept_judge,
+            where=score_files[0].name,
+            expected="the instrument's",
         )
     else:
         worker = load_judge(judge_name)
         judge = JudgeIdentity(name=worker.name, version=worker.version, fingerprint=worker.fingerprint)
-        if spec.judge is not None and not spec.judge.agrees_with(judge) and not accept_judge:
+        accepted = spec.judge is not None and not spec.judge.agrees_with(judge)
+        if accepted and not accept_judge:
             raise InputError.of("instrument", f"is declared for judge {spec.judge}, but {judge} is to run")
         source = "ran"
         texts = reader.texts().rename(columns={"trace": "trace_id"})
@@ -69,7 +77,8 @@ def derive_calibration(
         judged = [MemorySource(f"judge {judge}", table.select(["trace_id", "turn", "state", *names]))]
         scores, _ = load_golden_scores(judged, golden, last_turn_only=last_turn_only)
     calibration, golden_table = run(
-        steps.CALIBRATE, lambda: calibrate(golden, scores, spec, judge=judge, judge_source=source)
+        steps.CALIBRATE,
+        lambda: calibrate(golden, scores, spec, judge=judge, judge_source=source, judge_accepted=accepted),
     )
     return Derived(schema=SCHEMA, spec=spec, seed=spec.seed, inputs=inputs, result=calibration), golden_table
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import inf
 from pathlib import Path
+from typing import Any
 
 from core.errors import InputError
-from core.instrument.calibration import deployable
-from core.instrument.measurement import measure, measure_detections
+from core.instrument.calibrated import deployable, thresholds_of
+from core.instrument.detections import measure_detections
+from core.instrument.identity import judge_of_scores, target_of_scores
+from core.instrument.measurement import measure, measurement_spec
 from core.instrument.spec import Attempts, InstrumentSpec, MeasurementSpec
 from core.records import FileReference
 from tasks.archive import (
@@ -21,7 +23,6 @@ from tasks.archive import (
     sealed,
     write_record,
 )
-from tasks.identity import judge_of_scores, target_of_scores
 from tasks.readers import reader_names
 from tasks.storage import InputFile, find_inputs
 from tasks.tables import (
@@ -51,10 +52,9 @@ def derive_measurement(
     names = deployable(calibration)
     others = tuple(name for name in calibration.categories if name not in names)
     scan = ScoreScan(open_all(files), "scores", (*names, *others), progress)
-    thresholds = [calibration.categories[name].threshold for name in names]
     counts, n_decisions = count_units(
         scan,
-        [inf if value is None else value for value in thresholds] + [inf] * len(others),
+        thresholds_of(calibration),
         n_composite=len(names),
         turn_bins=spec.turn_bins,
         attempts=spec.attempts,
@@ -64,9 +64,14 @@ def derive_measurement(
     scan.check(names)
     where = files[0].name
     judge, source, accepted = judge_of_scores(
-        scan.found, calibration.judge, accept=spec.accept_judge, where=where, expected="the calibration's"
+        scan.found.judges,
+        scan.found.fingerprints,
+        calibration.judge,
+        accept=spec.accept_judge,
+        where=where,
+        expected="the calibration's",
     )
-    spec = replace(spec, target=target_of_scores(scan.found, spec.target, where))
+    spec = replace(spec, target=target_of_scores(scan.found.targets, spec.target, where))
     result = measure(
         counts,
         calibration,
@@ -103,67 +108,49 @@ def derive_detections(
     )
     scan.check(attributes)
     where = files[0].name
-    judge, source, _ = judge_of_scores(
-        scan.found, spec.judge, accept=spec.accept_judge, where=where, expected="the instrument's"
+    judge, source, accepted = judge_of_scores(
+        scan.found.judges,
+        scan.found.fingerprints,
+        spec.judge,
+        accept=spec.accept_judge,
+        where=where,
+        expected="the instrument's",
     )
-    spec = replace(spec, target=target_of_scores(scan.found, spec.target, where))
+    spec = replace(spec, target=target_of_scores(scan.found.targets, spec.target, where))
     rates, report_inputs = load_reported(reported, attributes)
-    result = measure_detections(counts, spec, attributes=attributes, judge=judge, judge_source=source, reported=rates)
+    result = measure_detections(
+        counts,
+        spec,
+        attributes=attributes,
+        judge=judge,
+        judge_source=source,
+        judge_accepted=accepted,
+        reported=rates,
+    )
     inputs: list[FileReference] = [*references("detections", files, scan.found.rows_by_file), *report_inputs]
     return Derived(schema=SCHEMA, spec=spec, seed=spec.seed, inputs=inputs, result=result), n_decisions
 
 
-def measurement_spec(
-    found: FoundCalibration | None,
-    instrument: InstrumentSpec | None,
-    *,
-    target: str | None = None,
-    attempts: Attempts | None = None,
-    accept_judge: bool = False,
-    confidence_level: float | None = None,
-) -> MeasurementSpec:
-    """Say what a measurement is asked for: the instrument's declarations and the call's own options."""
-    if found is not None:
-        declared, calibration = found.document["spec"], found.calibration
-        spec = MeasurementSpec(
-            kind="scores",
-            instrument=calibration.instrument,
-            attempts=declared.get("attempts", "each"),
-            turn_scope=declared.get("turn_scope", "all"),
-            confidence_level=calibration.confidence_level,
-            interval=declared.get("interval", "lang_reiczigel"),
-            detection_floor=calibration.detection_floor,
-            error_budget=declared.get("error_budget", 0.05),
-            turn_bins=calibration.turn_bins or (1, 2, 3, 4, 8),
-            seed=found.document["seed"],
+def detection_spec(instrument: InstrumentSpec, **asked: Any) -> MeasurementSpec:
+    """Say what a measurement of detections is asked for: the instrument's declarations, and the call's own wishes."""
+    if instrument.kind != "detections":
+        raise InputError.of(
+            f"instrument {instrument.name!r}",
+            "is of kind scores: measuring scores needs --calibration (make one with `assay calibrate`)",
         )
-    elif instrument is not None:
-        if instrument.kind != "detections":
-            raise InputError.of(
-                f"instrument {instrument.name!r}",
-                "is of kind scores: measuring scores needs --calibration (make one with `assay calibrate`)",
-            )
-        spec = MeasurementSpec(
-            kind="detections",
-            instrument=instrument.name,
-            categories=instrument.categories,
-            judge=instrument.judge,
-            attempts=instrument.attempts,
-            turn_scope=instrument.turn_scope,
-            confidence_level=instrument.confidence_level,
-            error_budget=instrument.error_budget,
-            turn_bins=instrument.turn_bins,
-            seed=instrument.seed,
-        )
-    else:
-        raise InputError.of("measure", "scores need --calibration, detections --instrument")
-    return replace(
-        spec,
-        target=target,
-        accept_judge=accept_judge,
-        attempts=attempts or spec.attempts,
-        confidence_level=confidence_level or spec.confidence_level,
+    spec = MeasurementSpec(
+        kind="detections",
+        instrument=instrument.name,
+        categories=instrument.categories,
+        judge=instrument.judge,
+        attempts=instrument.attempts,
+        turn_scope=instrument.turn_scope,
+        confidence_level=instrument.confidence_level,
+        error_budget=instrument.error_budget,
+        turn_bins=instrument.turn_bins,
+        seed=instrument.seed,
     )
+    return replace(spec, **{name: value for name, value in asked.items() if value is not None})
 
 
 def run_measurement(
@@ -182,22 +169,24 @@ def run_measurement(
 ) -> Written:
     """Measure and write the record with its decisions; `tracking_uri` is where a calibration's reference leads."""
     readers = reader_names()
+    asked: dict[str, Any] = {
+        "target": target,
+        "attempts": attempts,
+        "accept_judge": accept_judge,
+        "confidence_level": confidence_level,
+    }
     found = None if calibration is None else find_calibration(calibration, tracking_uri)
-    spec = measurement_spec(
-        found,
-        instrument,
-        target=target,
-        attempts=attempts,
-        accept_judge=accept_judge,
-        confidence_level=confidence_level,
-    )
     inputs = find_inputs(files, readers)
     with scratch_beside(output) as folder:
         decisions = folder / "decisions.parquet"
         if found is not None:
+            spec = measurement_spec(found.calibration, **asked)
             derived, rows = derive_measurement(inputs, found, spec, decisions=decisions, progress=progress)
-        else:
+        elif instrument is not None:
+            spec = detection_spec(instrument, **asked)
             derived, rows = derive_detections(
                 inputs, spec, reported=find_inputs(reported, readers), decisions=decisions, progress=progress
             )
+        else:
+            raise InputError.of("measure", "scores need --calibration, detections --instrument")
         return write_record(sealed(derived), output, [("decisions", decisions, rows)])

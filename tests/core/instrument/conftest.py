@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import core
-from core.instrument.calibration import Calibration
-from core.instrument.measurement import Measurement
+from core.instrument.calibrated import Calibration
+from core.instrument.measured import Measurement
 from core.instrument.spec import InstrumentSpec, OptimismSpec
 
 HIGH, LOW = 0.9, 0.1

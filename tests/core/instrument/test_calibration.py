@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 import core
 from core.data.golden import GoldenSet
 from core.errors import InputError
-from core.instrument.calibration import Calibration, calibrate
+from core.instrument.calibrated import Calibration
+from core.instrument.calibration import calibrate
 from core.instrument.optimism import bootstrap_optimism
 from core.instrument.spec import InstrumentSpec, OptimismSpec
 from core.instrument.strata import strata_of
@@ -147,7 +148,9 @@ def test_a_category_without_labels_is_left_out_by_name(moderation: Calibration) 
     assert moderation.composite.left_out == ("dangerous-instructions",)
     production = pd.DataFrame({"trace_id": range(50), **dict.fromkeys(moderation.composite.categories, 0.0)})
     measured = core.measure(production, moderation)
-    assert "dangerous-instructions" not in measured.categories
+    unmeasured = measured.categories["dangerous-instructions"]
+    assert measured.left_out == ("dangerous-instructions",)
+    assert (unmeasured.prevalence.status, unmeasured.observed_rate, unmeasured.n_units) == ("not_calibrated", None, 0)
     assert any("dangerous-instructions" in note for note in measured.notes)
 
 

@@ -23,7 +23,7 @@ from core.data.scores import regrouped
 from core.data.vocabulary import STATES
 from core.errors import InputError
 from core.inference.clusters import ClusterSums
-from core.instrument.golden_scores import golden_scores
+from core.instrument.golden_table import golden_scores
 from core.instrument.tally import UnitCounts
 from tasks.readers import open_source
 from tasks.storage import InputFile

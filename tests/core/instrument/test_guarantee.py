@@ -7,6 +7,7 @@ turn counts than production, thresholds fitted on it. Only the truth is known he
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,9 +15,12 @@ import pytest
 from core.data.golden import GoldenSet
 from core.inference.clusters import cluster_sums
 from core.inference.intervals import normal_quantile
-from core.inference.prevalence import Counts, lang_reiczigel_interval
-from core.instrument.calibration import Calibration, GoldenScores, calibrate
-from core.instrument.measurement import Measurement, measure
+from core.inference.prevalence import Counts, lang_reiczigel_interval, melded_interval
+from core.instrument.calibrated import Calibration
+from core.instrument.calibration import calibrate
+from core.instrument.golden_table import GoldenScores
+from core.instrument.measured import Measurement
+from core.instrument.measurement import measure
 from core.instrument.spec import InstrumentSpec, JudgeIdentity, MeasurementSpec, OptimismSpec
 from core.instrument.tally import UnitCounts
 
@@ -145,7 +149,7 @@ def coverage(cell: Cell, replications: int) -> tuple[float, float, float]:
 @pytest.fixture(autouse=True)
 def _few_draws_for_the_melded_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not what is tested here, and would take four fifths of the time."""
-    monkeypatch.setattr("core.instrument.measurement.MELDED_DRAWS", 100)
+    monkeypatch.setattr("core.instrument.correction.melded_interval", partial(melded_interval, draws=100))
 
 
 CELLS = {

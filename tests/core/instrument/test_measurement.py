@@ -14,9 +14,12 @@ from core.data.scores import ScoreBatch
 from core.errors import UndefinedError
 from core.inference.intervals import normal_quantile
 from core.inference.prevalence import Counts, lang_reiczigel_interval
-from core.instrument.calibration import Calibration, declared_calibration, deployable
+from core.instrument.calibrated import Calibration, deployable
 from core.instrument.collapse import Units
-from core.instrument.measurement import Measurement, Prevalence, measure, measure_detections
+from core.instrument.declared import declared_calibration
+from core.instrument.detections import measure_detections
+from core.instrument.measured import Measurement, Prevalence
+from core.instrument.measurement import measure
 from core.instrument.spec import (
     DeclaredRates,
     DeclaredSpec,

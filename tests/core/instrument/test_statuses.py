@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import core
 from core.errors import InputError, UndefinedError
-from core.instrument.measurement import Measured
+from core.instrument.measured import Measured
 from core.instrument.spec import InstrumentSpec, OptimismSpec
 from core.records import build, canonical, plain
 

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from core.errors import InputError
 from core.instrument.spec import UNKNOWN, JudgeIdentity
-from tasks.tables import Found
 
 
 def judge_of_scores(
-    found: Found, expected_judge: JudgeIdentity | None, *, accept: bool, where: str, expected: str
+    judges: Collection[str],
+    fingerprints: Collection[str],
+    expected_judge: JudgeIdentity | None,
+    *,
+    accept: bool,
+    where: str,
+    expected: str,
 ) -> tuple[JudgeIdentity, str, bool]:
     """Tell which judge gave the scores.
 
     Parameters
     ----------
-    found : Found
-        What a scan of the scores brought up.
+    judges, fingerprints : collection of str
+        Distinct values of the scores' columns ``judge`` and ``judge_fingerprint``.
     expected_judge : JudgeIdentity or None
         The judge that they should be from.
     accept : bool
@@ -38,17 +44,18 @@ def judge_of_scores(
     InputError
         Scores of several judges, or of another than expected, that were not accepted.
     """
-    if not found.judges and not found.fingerprints:
+    names, prints = sorted(judges), sorted(fingerprints)
+    if not names and not prints:
         return expected_judge or JudgeIdentity(), "assumed", False
-    several = len(found.judges) > 1 or len(found.fingerprints) > 1
+    several = len(names) > 1 or len(prints) > 1
     if several and not accept:
-        names = ", ".join((*found.judges, *(text[:12] for text in found.fingerprints)))
-        raise InputError.of(where, f"holds scores of several judges ({names}); one instrument is one judge: split it")
-    judge = JudgeIdentity.of(" + ".join(found.judges)) if found.judges else JudgeIdentity()
+        shown = ", ".join((*names, *(text[:12] for text in prints)))
+        raise InputError.of(where, f"holds scores of several judges ({shown}); one instrument is one judge: split it")
+    judge = JudgeIdentity.of(" + ".join(names)) if names else JudgeIdentity()
     if several:
-        judge = JudgeIdentity(name=" + ".join(found.judges) or "several", version=UNKNOWN)
-    elif found.fingerprints:
-        judge = replace(judge, fingerprint=found.fingerprints[0])
+        judge = JudgeIdentity(name=" + ".join(names) or "several", version=UNKNOWN)
+    elif prints:
+        judge = replace(judge, fingerprint=prints[0])
     agrees = expected_judge is None or (judge.agrees_with(expected_judge) and not several)
     if not agrees and not accept:
         raise InputError.of(where, (
@@ -75,7 +82,7 @@ def _shown(judge: JudgeIdentity | None) -> str:
     return str(judge) if judge.fingerprint == UNKNOWN else f"{judge} ({judge.fingerprint[:12]})"
 
 
-def target_of_scores(found: Found, target: str | None, where: str) -> str | None:
+def target_of_scores(targets: Collection[str], target: str | None, where: str) -> str | None:
     """Tell which system was measured: as given, else as the scores say.
 
     Raises
@@ -83,10 +90,10 @@ def target_of_scores(found: Found, target: str | None, where: str) -> str | None
     InputError
         The scores name several targets, or another one than was given.
     """
-    if len(found.targets) > 1:
-        names = ", ".join(found.targets[:5])
+    if len(targets) > 1:
+        names = ", ".join(sorted(targets)[:5])
         raise InputError.of(where, f"holds scores of several targets ({names}); measure each by itself")
-    stated = found.targets[0] if found.targets else None
+    stated = next(iter(targets), None)
     if target is not None and stated is not None and target != stated:
         raise InputError.of(where, f"the scores are of {stated!r}, but --target says {target!r}")
     return target or stated

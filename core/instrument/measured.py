@@ -1,0 +1,261 @@
+"""What a measurement says: the frozen records of rates in production."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from core.inference.prevalence import JudgeShift
+from core.instrument.spec import JudgeIdentity
+
+Status = Literal[
+    "measured", "inconclusive", "incompatible",
+    "below_detection_floor", "not_calibrated", "insufficient_data", "unit_mismatch",
+]  # fmt: skip
+WITH_A_RATE = ("measured", "inconclusive")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedInterval:
+    """Interval of the observed (apparent) rate; it does not claim to cover the true rate.
+
+    Attributes
+    ----------
+    status : {'defined', 'undefined'}
+        Undefined for one unit, or for units of one cluster.
+    low, high : float or None
+        In [0, 1].
+    method : str or None
+        ``modified_wilson`` (the papers'), or the same on effective counts when units are clustered.
+    n_effective : float or None
+    independent : Limits or None
+        The papers' literal interval, as if the units were independent; given when they are clustered.
+    """
+
+    status: Literal["defined", "undefined"]
+    low: float | None = None
+    high: float | None = None
+    method: str | None = None
+    n_effective: float | None = None
+    independent: Limits | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Two ends of an interval in [0, 1]."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedLimits(Limits):
+    """The interval of the corrected rate, with its method."""
+
+    method: str
+    confidence_level: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaLimits(Limits):
+    """The papers' delta-method interval; `degenerate` when it has no width."""
+
+    variance: float
+    degenerate: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApparentPrevalence:
+    """The papers' literal p_true, from apparent sensitivity and specificity.
+
+    `valid_here` is False where production's unit is not the golden set's: the figure is then biased.
+    """
+
+    value: float
+    raw: float
+    delta: DeltaLimits
+    valid_here: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveMeasurement:
+    """The counts on which the corrected interval was computed: redo it from these.
+
+    Sizes are effective; sensitivity and specificity are corrected for optimism and weighted to turn counts.
+    """
+
+    n_units: float
+    n_flagged: float
+    n_positive: float
+    true_positives: float
+    n_negative: float
+    true_negatives: float
+    sensitivity: float
+    specificity: float
+    youden_j: float
+    youden_j_low: float
+    n_clusters: int
+    design_effect: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnShare:
+    """Production's share of a golden turn stratum, or of what lies outside all of them."""
+
+    turns: str
+    n_units: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prevalence:
+    """The corrected rate.
+
+    Attributes
+    ----------
+    status : str
+        ``measured`` and ``inconclusive`` carry a value and an interval; ``incompatible`` only `raw`; the others
+        neither.
+    value : float or None
+        Corrected rate, clipped to [0, 1].
+    raw : float or None
+        Before clipping.
+    clipped : bool
+    interval : NamedLimits or None
+        By the instrument's method; never of zero width.
+    lang_reiczigel, melded : Limits or None
+    delta : DeltaLimits or None
+    apparent : ApparentPrevalence or None
+        The papers' literal figure, kept where the corrected one is refused.
+    effective : EffectiveMeasurement or None
+    turns : tuple of TurnShare
+        How production's units fall into the golden strata; those outside are left out of the corrected rate.
+    judge_shift : tuple of JudgeShift
+        The corrected rate if sensitivity or specificity were off by 5 or 10 points.
+    notes : tuple of str
+    """
+
+    status: Status
+    value: float | None = None
+    raw: float | None = None
+    clipped: bool = False
+    interval: NamedLimits | None = None
+    lang_reiczigel: Limits | None = None
+    delta: DeltaLimits | None = None
+    melded: Limits | None = None
+    apparent: ApparentPrevalence | None = None
+    effective: EffectiveMeasurement | None = None
+    turns: tuple[TurnShare, ...] = ()
+    judge_shift: tuple[JudgeShift, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One quantity (a category or the composite) in production.
+
+    Attributes
+    ----------
+    n_units, n_flagged : int
+        Fully scored units, and those flagged.
+    observed_rate : float or None
+        None without a fully scored unit.
+    observed_interval : ObservedInterval
+    worst_case : Limits
+        The rate over all attempted units if none, or all, of the undecided ones violate.
+    prevalence : Prevalence
+    """
+
+    n_units: int
+    n_flagged: int
+    observed_rate: float | None
+    observed_interval: ObservedInterval
+    worst_case: Limits
+    prevalence: Prevalence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributeRate:
+    """A detector's rate for one attribute: a diagnostic, without an interval."""
+
+    n_units: int
+    n_flagged: int
+    rate: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationLink:
+    """The calibration behind a measurement."""
+
+    id: str
+    source: str
+    certificate: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What every measurement says of production, whatever the kind of its verdicts.
+
+    Attributes
+    ----------
+    n_units : int
+        Units attempted; each quantity has its own number of fully scored ones.
+    unscored_share : float
+        In [0, 1].
+    composite : Measured
+    """
+
+    instrument: str
+    target: str | None
+    judge: JudgeIdentity
+    judge_source: str
+    judge_accepted: bool
+    attempts: str
+    n_traces: int
+    n_units: int
+    n_turns: int
+    n_duplicates: int
+    n_turn_gaps: int
+    clustered: bool
+    accounting: Mapping[str, int]
+    unscored_share: float
+    error_budget_exceeded: bool
+    calibration: CalibrationLink
+    composite_categories: tuple[str, ...]
+    composite: Measured
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement(Survey):
+    """The result of measuring scores with a calibrated judge.
+
+    Attributes
+    ----------
+    categories : mapping of str to Measured
+        All of the calibration's: those left out of the composite have a status and no rate.
+    left_out : tuple of str
+        Categories that the judge has no threshold for.
+    """
+
+    categories: Mapping[str, Measured]
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedRate:
+    """A rate that the detector reported itself, beside what its raw detections give."""
+
+    name: str
+    reported: float
+    recomputed: float | None
+    agrees: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetectionMeasurement(Survey):
+    """The result of measuring a detector's decisions: observed rates, never corrected."""
+
+    attributes: Mapping[str, AttributeRate]
+    reported: tuple[ReportedRate, ...] = ()
