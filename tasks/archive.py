@@ -17,7 +17,7 @@ from core.errors import InputError, RecordError
 from core.instrument.calibration import Calibration
 from core.records import Document, FileReference, build, parse, plain, seal
 from tasks.settings import settings
-from tasks.storage import atomic, file_digest
+from tasks.storage import atomic, file_digest, folder_for
 
 MAX_RECORD_BYTES = 64_000_000
 _PACKAGES = ("assay", "numpy", "scipy", "pandas", "scikit-learn", "pyarrow")
@@ -58,18 +58,19 @@ def sealed(derived: Derived) -> Document:
 @contextlib.contextmanager
 def scratch_beside(output: Path | None) -> Iterator[Path]:
     """Give a temporary folder on the disk where the record will stand, for its outputs; it is gone afterwards."""
-    place = output.parent if output else settings().records_dir
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        folder = tempfile.TemporaryDirectory(dir=place, prefix=".assay-")
-    except OSError as error:
-        raise InputError.of(str(place), f"cannot be written: {error.strerror}; choose another place with -o") from None
-    with folder as name:
-        yield Path(name)
+    with folder_for(output or settings().records_dir / "record.json") as place:
+        try:
+            folder = tempfile.TemporaryDirectory(dir=place, prefix=".assay-")
+        except OSError as error:
+            raise InputError.of(
+                str(place), f"cannot be written: {error.strerror}; choose another place with -o"
+            ) from None
+        with folder as name:
+            yield Path(name)
 
 
 def write_record(document: Document, output: Path | None, outputs: Sequence[tuple[str, Path, int]]) -> Written:
-    """Write a record and, before it, the data files that belong to it.
+    """Write a record and, before it, the data files that belong to it: a record is there only with all of them.
 
     Parameters
     ----------
@@ -82,21 +83,24 @@ def write_record(document: Document, output: Path | None, outputs: Sequence[tupl
     """
     path = output or settings().records_dir / f"{document['id']}.json"
     named = []
-    with contextlib.ExitStack() as stack:
+    with atomic(path) as record, contextlib.ExitStack() as stack:
         for role, temporary, rows in outputs:
             kept = path.with_name(f"{path.stem}.{role}.parquet")
             placed = stack.enter_context(atomic(kept))
             temporary.replace(placed)
             named.append(FileReference(role=role, uri=kept.name, sha256=file_digest(placed), rows=rows))
-        document = {**document, "outputs": [plain(item) for item in sorted(named)]}
-        with atomic(path) as temporary:
-            temporary.write_text(dumped(document), encoding="utf-8")
+        document = {**document, "outputs": [plain(item) for item in sorted(named, key=lambda item: item.role)]}
+        record.write_text(dumped(document), encoding="utf-8")
     return Written(document=document, path=path)
 
 
 def dumped(document: Document) -> str:
-    """Write a record as the text that is archived."""
-    return json.dumps(document, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    """Write a record as the text that is archived.
+
+    A path whose bytes are not UTF-8 comes back from the escapes of JSON as it was.
+    """
+    text = json.dumps(document, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def load_record(path: Path, *, check_id: bool = True) -> Document:
@@ -119,7 +123,12 @@ def load_record(path: Path, *, check_id: bool = True) -> Document:
         raise RecordError(f"{path}: not a record (text expected)") from None
     except OSError as error:
         raise InputError.of(str(path), f"cannot be read: {error.strerror}") from None
-    return parse(text, source=str(path), check_id=check_id)
+    try:
+        document = parse(text, source=str(path), check_id=check_id)
+        _ = [(Path(item["uri"]), item["sha256"]) for item in document.get("outputs", [])]  # no part of the id
+        return document
+    except (KeyError, TypeError, AttributeError):  # parts of a record, but not of the kinds that a record has
+        raise RecordError(f"{path}: not a whole record; its parts are missing or of the wrong kind") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from core.errors import InputError, MismatchError
+from core.errors import InputError, MismatchError, RecordError
 from tasks.archive import FoundCalibration, find_record, load_record, read_calibration
 from tasks.readers import reader_names
 from tasks.settings import settings
@@ -30,8 +30,9 @@ class InputFinder:
         return [self._file(item) for item in inputs if item["role"] == role]
 
     def _file(self, item: Any) -> InputFile:
-        prefix, colon, rest = item["uri"].partition(":")
-        reader, uri = (prefix, rest) if colon and prefix in reader_names() else ("table", item["uri"])
+        recorded = str(item.get("uri", ""))
+        prefix, colon, rest = recorded.partition(":")
+        reader, uri = (prefix, rest) if colon and prefix in reader_names() else ("table", recorded)
         path = Path(uri)
         changed = False
         for candidate in (path, self._record.parent / path.name):
@@ -57,23 +58,29 @@ class InputFinder:
 
     def calibration(self, inputs: Sequence[Any]) -> FoundCalibration:
         """Return the calibration with the recorded id; a path that leads elsewhere by now does not matter."""
-        (item,) = (item for item in inputs if item["role"] == "calibration")
-        tried = []
+        items = [item for item in inputs if item["role"] == "calibration"]
+        if len(items) != 1:
+            raise RecordError(f"{self._record}: names {len(items)} calibrations; a measurement has one")
+        item, tried = items[0], []
         for path in self._calibration_places(item):
             if not path.is_file():
                 continue
-            document = load_record(path)
+            try:
+                document = load_record(path)
+            except (RecordError, InputError) as error:  # something else stands there by now: look further
+                tried.append(str(error))
+                continue
             if document["id"] == item["sha256"]:
                 return read_calibration(document, path)
             tried.append(f"{path} now holds {document['id'][:12]}...")
         where = f" ({'; '.join(tried)})" if tried else ""
         raise InputError.of(
-            item["uri"],
+            str(item.get("uri", "")),
             f"calibration {item['sha256'][:12]}... is not to be found{where}; name its folder with --inputs",
         )
 
     def _calibration_places(self, item: Any) -> Iterator[Path]:
-        path = Path(item["uri"])
+        path = Path(str(item.get("uri", "")))
         yield path
         yield self._record.parent / path.name
         yield settings().records_dir / f"{item['sha256']}.json"
@@ -81,8 +88,8 @@ class InputFinder:
             for candidate in sorted(folder.rglob("*.json"))[:MAX_SEARCHED]:
                 if _mentions(candidate, item["sha256"]):
                     yield candidate
-        if is_reference(item["uri"]):
-            yield find_record(item["uri"], self._tracking_uri)[0]
+        if is_reference(reference := str(item.get("uri", ""))):
+            yield find_record(reference, self._tracking_uri)[0]
 
 
 def _mentions(path: Path, sha256: str) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,6 +78,18 @@ def progress(what: str) -> Iterator[Callable[[int], None]]:
         yield advance
     finally:
         bar.stop()
+
+
+def refuse_overwriting(output: Path | None, inputs: Iterable[str | Path | None]) -> None:
+    """Refuse an output that would take the place of one of its inputs."""
+    if output is None:
+        return
+    place = os.path.realpath(output)
+    for item in inputs:
+        # A prefix may name the reader: READER:PATH.
+        names = () if item is None else (str(item), str(item).partition(":")[2])
+        if any(name and os.path.realpath(name) == place for name in names):
+            raise click.UsageError(f"-o {output} is an input; choose another place for the output")
 
 
 def show(written: Written, report: Callable[[Any], Any], *, as_json: bool) -> None:

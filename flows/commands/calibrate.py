@@ -13,6 +13,7 @@ from flows.commands import (
     output_option,
     progress,
     promotion_of,
+    refuse_overwriting,
     show,
     track,
     tracking_option,
@@ -73,6 +74,7 @@ def command(
 
     named = instrument is not None or declared is not None
     promotion = promotion_of(promote, because, named=named, tracking_uri=tracking_uri)
+    refuse_overwriting(output, [*golden, *scores, instrument, declared])
     if declared is not None:
         if golden or scores or judge or instrument:
             raise click.UsageError("--declared stands alone: no golden set, --scores, --judge or --instrument")

@@ -13,6 +13,7 @@ from flows.commands import (
     json_option,
     output_option,
     progress,
+    refuse_overwriting,
     show,
     track,
     tracking_option,
@@ -76,6 +77,7 @@ def command(
         raise click.UsageError("give --calibration REF (scores) or --instrument SPEC.yaml (detections)")
     if reported and instrument is None:
         raise click.UsageError("--reported goes with detections (--instrument)")
+    refuse_overwriting(output, [*files, *reported, calibration, instrument])
     with progress("rows read") as advance:
         written = run_measurement(
             files,
