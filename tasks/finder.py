@@ -88,8 +88,8 @@ class InputFinder:
             for candidate in sorted(folder.rglob("*.json"))[:MAX_SEARCHED]:
                 if _mentions(candidate, item["sha256"]):
                     yield candidate
-        if is_reference(item["uri"]):
-            yield find_record(item["uri"], self._tracking_uri)[0]
+        if is_reference(reference := str(item.get("uri", ""))):
+            yield find_record(reference, self._tracking_uri)[0]
 
 
 def _mentions(path: Path, sha256: str) -> bool:

@@ -72,9 +72,9 @@ def command(
     from tasks.reporting.terminal import calibration_report
     from tasks.specs import load_declared, load_instrument
 
-    refuse_overwriting(output, [*golden, *scores, instrument, declared])
     named = instrument is not None or declared is not None
     promotion = promotion_of(promote, because, named=named, tracking_uri=tracking_uri)
+    refuse_overwriting(output, [*golden, *scores, instrument, declared])
     if declared is not None:
         if golden or scores or judge or instrument:
             raise click.UsageError("--declared stands alone: no golden set, --scores, --judge or --instrument")

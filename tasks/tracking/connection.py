@@ -16,6 +16,13 @@ from tasks.tracking.uris import artifact_place, database_file, is_server, withou
 
 PROBE_SECONDS = 3.0
 
+_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
+_SIGNS = {
+    "timed out": "no answer in time",
+    "Connection refused": "connection refused",
+    "NameResolutionError": "no such host",
+}
+
 _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "1",
@@ -42,7 +49,8 @@ def connected(uri: str) -> Iterator[Any]:
     Raises
     ------
     UnreachableError
-        The service cannot be reached, or does not take (or give) what it is asked to.
+        The service cannot be reached, or does not take (or give) what it is asked to; or a database's driver is
+        not installed.
     """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -57,7 +65,7 @@ def connected(uri: str) -> Iterator[Any]:
             if (database := database_file(uri)) is not None:
                 database.parent.mkdir(parents=True, exist_ok=True)
             yield MlflowClient(tracking_uri=uri, registry_uri=uri)
-        except (MlflowException, RequestException, SQLAlchemyError, OSError) as error:
+        except (MlflowException, RequestException, SQLAlchemyError, OSError, ModuleNotFoundError) as error:
             raise UnreachableError(f"{without_credentials(uri)}: {_reason(error)}") from error
 
 
@@ -72,16 +80,23 @@ def experiment_id(client: Any, uri: str, name: str) -> str:
 
 
 def _probe(uri: str) -> None:
-    """Knock before MLflow is imported: most outages are told in no time."""
-    if not is_server(uri):
-        return
-    parts = urlsplit(uri)
+    """Knock before MLflow is imported: most outages are told in no time, and a database's would else take minutes."""
     try:
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        with socket.create_connection((parts.hostname or "", port), timeout=PROBE_SECONDS):
-            return
+        if is_server(uri):
+            _ask(uri)
+        elif (host := urlsplit(uri).hostname) is not None:
+            port = urlsplit(uri).port or _PORTS.get(urlsplit(uri).scheme.partition("+")[0])
+            socket.create_connection((host, port or 5432), timeout=PROBE_SECONDS).close()
     except (OSError, ValueError) as error:
         raise UnreachableError(f"{without_credentials(uri)}: cannot be reached: {_reason(error)}") from None
+
+
+def _ask(uri: str) -> None:
+    """Ask a server for a sign of life; whatever it answers, MLflow's own requests will say what it means."""
+    import requests
+
+    with contextlib.suppress(requests.exceptions.SSLError):  # MLflow has its own settings for certificates
+        requests.get(f"{uri.rstrip('/')}/health", timeout=PROBE_SECONDS, allow_redirects=False)
 
 
 @contextlib.contextmanager
@@ -100,5 +115,9 @@ def _quiet() -> Iterator[None]:
 
 
 def _reason(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return (lines[0] if lines else type(error).__name__)[:300]
+    """Return the first line of an error, in short; what the network libraries wrap several times, in plain words."""
+    text = str(error).strip()
+    for sign, meaning in _SIGNS.items():
+        if sign in text:
+            return meaning
+    return (text.splitlines() or [type(error).__name__])[0][:200]

@@ -229,7 +229,7 @@ def measurement_text(document: Document) -> str:
 
 def cell(text: object) -> str:
     """Show untrusted text in a Markdown table: no control characters, no markup."""
-    return re.sub(r"([|<>`*_\[\]\\])", r"\\\1", printable(text).replace("\n", " "))
+    return re.sub(r"([|<>`*_\[\]\\])", r"\\\1", printable(str(text).replace("\n", " ")))
 
 
 def _decimal(value: float | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -298,6 +299,17 @@ def test_a_database_that_is_none_is_unreachable_in_one_line(story: Story, own_da
     with pytest.raises(UnreachableError) as told:
         track(story.first, f"sqlite:///{tmp_path / 'broken.db'}")
     assert len(str(told.value).splitlines()) == 3
+
+
+def test_a_server_that_hangs_is_given_up_in_seconds(
+    story: Story, own_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.tracking.connection.PROBE_SECONDS", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        for address in (f"http://127.0.0.1:{port}", "postgresql://ada:secret@127.0.0.1:9/x"):
+            with pytest.raises(UnreachableError, match=r"cannot be reached: (no answer in time|connection refused)"):
+                track(story.first, address)
 
 
 def test_the_option_precedes_the_environment_and_none_switches_off(
