@@ -93,3 +93,7 @@ class RecordError(AssayError):
 
 class MismatchError(AssayError):
     """A re-derived figure differs from the recorded one (exit code 1)."""
+
+
+class UnreachableError(AssayError):
+    """A service cannot be reached, or does not do its part after several attempts (exit code 4)."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from core.errors import AssayError, InputError, MismatchError
+from core.errors import AssayError, InputError, MismatchError, UnreachableError
 
 COMMANDS = {
     "demo": "The whole story on built-in data, offline, in about a minute.",
@@ -25,7 +25,7 @@ COMMANDS = {
 }
 """Every command, with its line of help; `flows.commands.<name>` holds it."""
 
-EXIT_DONE, EXIT_MISMATCH, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
+EXIT_DONE, EXIT_MISMATCH, EXIT_BAD_INPUT, EXIT_UNREACHABLE, EXIT_INTERRUPTED = 0, 1, 2, 4, 130
 
 
 class LazyGroup(click.Group):
@@ -62,7 +62,7 @@ def cli(ctx: click.Context, log_format: str) -> None:
       assay judge lexical conversations.csv -o scores.parquet
       assay measure scores.parquet --calibration calibration.json -o measurement.json
 
-    Exit codes: 0 done; 1 `verify` found a mismatch; 2 bad input or usage.
+    Exit codes: 0 done; 1 `verify` found a mismatch; 2 bad input or usage; 4 a service cannot be reached.
     """
     ctx.obj = {"log_format": log_format}
 
@@ -86,6 +86,9 @@ def main(arguments: list[str] | None = None) -> None:
     except MismatchError as error:
         _tell(error, as_json)
         sys.exit(EXIT_MISMATCH)
+    except UnreachableError as error:
+        _tell(error, as_json)
+        sys.exit(EXIT_UNREACHABLE)
     except AssayError as error:
         _tell(error, as_json)
         sys.exit(EXIT_BAD_INPUT)

@@ -13,11 +13,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from core.errors import InputError, RecordError
+from core.errors import AssayError, InputError, Problem, RecordError, UnreachableError
 from core.instrument.calibration import Calibration
 from core.records import Document, FileReference, build, parse, plain, seal
 from tasks.settings import settings
-from tasks.storage import atomic, file_digest
+from tasks.storage import Place, S3Url, atomic, check_writable, deliver, exists, pinned, place_of, read_bytes
 
 MAX_RECORD_BYTES = 64_000_000
 _PACKAGES = ("assay", "numpy", "scipy", "pandas", "scikit-learn", "pyarrow")
@@ -36,10 +36,16 @@ class Derived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """A record on disk."""
+    """A record that was written, and where."""
 
     document: Document
-    path: Path
+    path: Place
+
+
+def records_folder() -> Place:
+    """Return the folder or prefix of the records that were written without ``-o``."""
+    elsewhere = settings().records
+    return place_of(elsewhere) if elsewhere else settings().records_dir
 
 
 def sealed(derived: Derived) -> Document:
@@ -56,9 +62,15 @@ def sealed(derived: Derived) -> Document:
 
 
 @contextlib.contextmanager
-def scratch_beside(output: Path | None) -> Iterator[Path]:
-    """Give a temporary folder on the disk where the record will stand, for its outputs; it is gone afterwards."""
-    place = output.parent if output else settings().records_dir
+def scratch_beside(output: Place | None) -> Iterator[Path]:
+    """Give a temporary folder on the disk where the record will stand, for its outputs; it is gone afterwards.
+
+    For a record that goes to object storage it is the system's.
+    """
+    place = output.parent if output else records_folder()
+    check_writable(place)
+    if isinstance(place, S3Url):
+        place = Path(tempfile.gettempdir())
     try:
         place.mkdir(parents=True, exist_ok=True)
         folder = tempfile.TemporaryDirectory(dir=place, prefix=".assay-")
@@ -68,30 +80,53 @@ def scratch_beside(output: Path | None) -> Iterator[Path]:
         yield Path(name)
 
 
-def write_record(document: Document, output: Path | None, outputs: Sequence[tuple[str, Path, int]]) -> Written:
+def write_record(document: Document, output: Place | None, outputs: Sequence[tuple[str, Path, int]]) -> Written:
     """Write a record and, before it, the data files that belong to it.
+
+    In object storage a record without a name of its own is written once: its name says its content, so where it is
+    there already, with its data files, these stay and are returned. What object storage does not take is kept in the
+    user's data folder, and the error says where.
 
     Parameters
     ----------
     document : dict
         A sealed record.
-    output : Path, optional
-        Its path; without one it goes to ``records/<id>.json`` in the user's data folder.
+    output : Path or S3Url, optional
+        Its place; without one it goes to ``<id>.json`` in the records folder.
     outputs : sequence of (role, temporary path, rows)
         Data files to keep beside the record as ``<stem>.<role>.parquet``.
     """
-    path = output or settings().records_dir / f"{document['id']}.json"
-    named = []
-    with contextlib.ExitStack() as stack:
+    place = output or records_folder() / f"{document['id']}.json"
+    try:
+        return _written(document, place, outputs, once=output is None)
+    except (InputError, UnreachableError) as error:
+        if isinstance(place, Path):
+            raise
+        raise _kept_here(document, outputs, error) from None
+
+
+def _kept_here(
+    document: Document, outputs: Sequence[tuple[str, Path, int]], error: InputError | UnreachableError
+) -> AssayError:
+    """Keep on this machine what object storage did not take: the work behind it may have been long."""
+    kept = settings().records_dir / f"{document['id']}.json"
+    _written(document, kept, outputs, once=True)
+    if isinstance(error, InputError):
+        return InputError([*error.problems, Problem(source=str(kept), message="the record is kept here instead")])
+    return UnreachableError(f"{error}\nThe record is kept here instead: {kept}")
+
+
+def _written(document: Document, place: Place, outputs: Sequence[tuple[str, Path, int]], *, once: bool) -> Written:
+    with atomic(place, once=once) as record:  # opened first, so that a place that cannot be written to is told first
+        named = []
         for role, temporary, rows in outputs:
-            kept = path.with_name(f"{path.stem}.{role}.parquet")
-            placed = stack.enter_context(atomic(kept))
-            temporary.replace(placed)
-            named.append(FileReference(role=role, uri=kept.name, sha256=file_digest(placed), rows=rows))
+            kept = place.with_name(f"{place.stem}.{role}.parquet")
+            named.append(FileReference(role=role, uri=kept.name, sha256=deliver(temporary, kept, once=once), rows=rows))
         document = {**document, "outputs": [plain(item) for item in sorted(named)]}
-        with atomic(path) as temporary:
-            temporary.write_text(dumped(document), encoding="utf-8")
-    return Written(document=document, path=path)
+        record.write_text(dumped(document), encoding="utf-8")
+    if once and isinstance(place, S3Url):
+        document = load_record(place)
+    return Written(document=document, path=place)
 
 
 def dumped(document: Document) -> str:
@@ -99,8 +134,8 @@ def dumped(document: Document) -> str:
     return json.dumps(document, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def load_record(path: Path, *, check_id: bool = True) -> Document:
-    """Read a record from a file.
+def load_record(place: Place, *, check_id: bool = True) -> Document:
+    """Read a record from a file or object.
 
     Raises
     ------
@@ -108,18 +143,14 @@ def load_record(path: Path, *, check_id: bool = True) -> Document:
         No such file, or no permission.
     RecordError
         It is not a record, was altered, or is of a future version.
+    UnreachableError
+        Object storage cannot be reached.
     """
     try:
-        if path.stat().st_size > MAX_RECORD_BYTES:
-            raise InputError.of(str(path), f"is larger than {MAX_RECORD_BYTES} bytes; is this a record?")
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError.of(str(path), "there is no such file") from None
+        text = read_bytes(place, MAX_RECORD_BYTES).decode("utf-8")
     except UnicodeDecodeError:
-        raise RecordError(f"{path}: not a record (text expected)") from None
-    except OSError as error:
-        raise InputError.of(str(path), f"cannot be read: {error.strerror}") from None
-    return parse(text, source=str(path), check_id=check_id)
+        raise RecordError(f"{place}: not a record (text expected)") from None
+    return parse(text, source=str(place), check_id=check_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,26 +163,26 @@ class FoundCalibration:
 
 
 def find_calibration(reference: str) -> FoundCalibration:
-    """Follow a reference to a calibration: a record's file, or its id in the records folder.
+    """Follow a reference to a calibration: a record's file or object, or its id in the records folder.
 
     A file that is a link, or that is overwritten by each new calibration, is an alias: the record that it leads to
     now is named by its id, and its path is resolved.
     """
     if reference.startswith(("models:", "runs:")):
         raise InputError.of(reference, "is a model registry's reference; give the calibration's record file or id")
-    path = Path(reference)
-    if not path.exists() and (inside := settings().records_dir / f"{reference}.json").exists():
-        path = inside
-    document = load_record(path)
-    return read_calibration(document, path)
+    place = place_of(reference)
+    if isinstance(place, Path) and not place.exists() and exists(inside := records_folder() / f"{reference}.json"):
+        place = inside
+    place = pinned(place)
+    return read_calibration(load_record(place), place)
 
 
-def read_calibration(document: Document, path: Path) -> FoundCalibration:
+def read_calibration(document: Document, place: Place) -> FoundCalibration:
     """Read a calibration out of its record."""
     if not document["schema"].startswith("assay.calibration/"):
-        raise RecordError(f"{path}: is a record of {document['schema']}; a calibration is needed")
+        raise RecordError(f"{place}: is a record of {document['schema']}; a calibration is needed")
     return FoundCalibration(
         document=document,
-        calibration=build(Calibration, document["result"], where=f"{path}: result"),
-        reference=FileReference(role="calibration", uri=str(path.resolve()), sha256=document["id"]),
+        calibration=build(Calibration, document["result"], where=f"{place}: result"),
+        reference=FileReference(role="calibration", uri=str(pinned(place)), sha256=document["id"]),
     )

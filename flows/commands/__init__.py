@@ -12,12 +12,29 @@ import click
 
 if TYPE_CHECKING:
     from tasks.archive import Written
+    from tasks.storage import Place
 
 SHOW_AFTER_SECONDS = 2.0
 
+
+def place(value: str) -> Place:
+    """Read an argument that is a path, or an address in object storage (``s3://bucket/key``)."""
+    from tasks.storage import place_of
+
+    return place_of(value)
+
+
+def output_place(value: str) -> Place:
+    """Read where an output goes; a folder is no place for it."""
+    found = place(value)
+    if isinstance(found, Path) and found.is_dir():
+        raise click.BadParameter(f"{value!r} is a directory.")
+    return found
+
+
 output_option = click.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False),
-    help="Where the record goes; data files are written beside it. Default: the user's data folder.",
+    "-o", "--output", type=output_place, metavar="FILE",
+    help="Where the record goes (also s3://BUCKET/KEY); data files are written beside it. Default: the records folder.",
 )  # fmt: skip
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the record on stdout, and nothing else.")
 confidence_option = click.option(

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from flows.commands import accept_judge_option, confidence_option, json_option, output_option, progress, show
+
+if TYPE_CHECKING:
+    from tasks.storage import Place
 
 
 @click.command(name="calibrate")
@@ -35,7 +39,7 @@ def command(
     declared: Path | None,
     accept_judge: bool,
     confidence_level: float | None,
-    output: Path | None,
+    output: Place | None,
     as_json: bool,
 ) -> None:
     r"""Calibrate a judge on a golden set: threshold, sensitivity, specificity and J, a category and for all.

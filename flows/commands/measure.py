@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from flows.commands import accept_judge_option, confidence_option, json_option, output_option, progress, show
+
+if TYPE_CHECKING:
+    from tasks.storage import Place
 
 
 @click.command(name="measure")
@@ -38,7 +41,7 @@ def command(
     attempts: str | None,
     accept_judge: bool,
     confidence_level: float | None,
-    output: Path | None,
+    output: Place | None,
     as_json: bool,
 ) -> None:
     r"""Measure a release: how often its conversations violate, corrected for the judge's errors.

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+from flows.commands import output_place
+
+if TYPE_CHECKING:
+    from tasks.storage import Place
 
 
 def _pair(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -29,7 +34,7 @@ def _scale(_: click.Context, __: click.Parameter, value: str | None) -> tuple[fl
 @click.command(name="read")
 @click.argument("tool")
 @click.argument("file")
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, metavar="OUT.parquet")
+@click.option("-o", "--output", type=output_place, required=True, metavar="OUT.parquet")
 @click.option(
     "--as",
     "kind",
@@ -56,7 +61,7 @@ def _scale(_: click.Context, __: click.Parameter, value: str | None) -> tuple[fl
 def command(
     tool: str,
     file: str,
-    output: Path,
+    output: Place,
     kind: str | None,
     category: str | None,
     renamed: dict[str, str],

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from flows.commands import progress
+from flows.commands import place, progress
+
+if TYPE_CHECKING:
+    from tasks.storage import Place
 
 
 @click.command(name="verify")
-@click.argument("record", type=click.Path(path_type=Path))
+@click.argument("record", type=place)
 @click.option(
     "--inputs", "folders", multiple=True, type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="A folder that holds inputs which are no longer where they were (repeatable).",
 )  # fmt: skip
-def command(record: Path, folders: tuple[Path, ...]) -> None:
+def command(record: Place, folders: tuple[Path, ...]) -> None:
     r"""Re-derive every figure of a record from its recorded inputs.
 
     Inputs are recognised by their digests: where they were, beside the record, or in the folders of --inputs.

@@ -23,7 +23,7 @@ from tasks.archive import (
 )
 from tasks.identity import judge_of_scores, target_of_scores
 from tasks.readers import reader_names
-from tasks.storage import InputFile, find_inputs
+from tasks.storage import InputFile, Place, find_inputs
 from tasks.tables import (
     Progress,
     ScoreScan,
@@ -176,7 +176,7 @@ def run_measurement(
     attempts: Attempts | None = None,
     accept_judge: bool = False,
     confidence_level: float | None = None,
-    output: Path | None = None,
+    output: Place | None = None,
     progress: Progress = no_progress,
 ) -> Written:
     """Measure and write the record with its decisions."""

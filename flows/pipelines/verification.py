@@ -16,7 +16,7 @@ from tasks.archive import Derived, load_record, sealed
 from tasks.finder import InputFinder
 from tasks.judges import load_judge
 from tasks.specs import build_spec
-from tasks.storage import file_digest
+from tasks.storage import Place, S3Url, exists, fetched, file_digest
 from tasks.tables import Progress, no_progress
 
 
@@ -39,12 +39,12 @@ class Verification:
     outputs: dict[str, str]
 
 
-def verify(record: Path, *, folders: Sequence[Path] = (), progress: Progress = no_progress) -> Verification:
+def verify(record: Place, *, folders: Sequence[Path] = (), progress: Progress = no_progress) -> Verification:
     """Re-derive a record from its recorded inputs.
 
     Parameters
     ----------
-    record : Path
+    record : Path or S3Url
     folders : sequence of Path
         Where to look for inputs that are not where they were: they are recognised by their digests.
 
@@ -110,11 +110,16 @@ def _check_judge(recorded: dict[str, Any]) -> None:
         )
 
 
-def _check_outputs(document: Document, record: Path) -> dict[str, str]:
+def _check_outputs(document: Document, record: Place) -> dict[str, str]:
     states = {}
     for item in document.get("outputs", []):
-        path = record.parent / Path(item["uri"]).name
-        if path.is_file() and file_digest(path) != item["sha256"]:
-            raise MismatchError(f"{path}: has changed since the record was made")
-        states[path.name] = "intact" if path.is_file() else "absent"
+        place = record.parent / Path(item["uri"]).name
+        there = exists(place)
+        if there and _digest(place) != item["sha256"]:
+            raise MismatchError(f"{place}: has changed since the record was made")
+        states[place.name] = "intact" if there else "absent"
     return states
+
+
+def _digest(place: Place) -> str:
+    return file_digest(fetched([place])[0].path if isinstance(place, S3Url) else place)
