@@ -16,7 +16,7 @@ from tasks.archive import Derived, load_record, sealed
 from tasks.finder import InputFinder
 from tasks.judges import load_judge
 from tasks.specs import build_spec
-from tasks.storage import Place, S3Url, exists, fetched, file_digest
+from tasks.storage import Place, digest_of, exists
 from tasks.tables import Progress, no_progress
 
 
@@ -115,11 +115,7 @@ def _check_outputs(document: Document, record: Place) -> dict[str, str]:
     for item in document.get("outputs", []):
         place = record.parent / Path(item["uri"]).name
         there = exists(place)
-        if there and _digest(place) != item["sha256"]:
+        if there and digest_of(place) != item["sha256"]:
             raise MismatchError(f"{place}: has changed since the record was made")
         states[place.name] = "intact" if there else "absent"
     return states
-
-
-def _digest(place: Place) -> str:
-    return file_digest(fetched([place])[0].path if isinstance(place, S3Url) else place)

@@ -17,7 +17,7 @@ from tasks.storage.inputs import InputFile, fetched, find_inputs
 from tasks.storage.local import SUFFIXES, file_digest, format_of, local_atomic, local_bytes
 
 __all__ = [
-    "SUFFIXES", "InputFile", "Place", "S3Url", "atomic", "check_writable", "deliver", "exists", "fetched",
+    "SUFFIXES", "InputFile", "Place", "S3Url", "atomic", "check_writable", "deliver", "digest_of", "exists", "fetched",
     "file_digest", "find_inputs", "format_of", "is_s3", "pinned", "place_of", "read_bytes", "write_text",
 ]  # fmt: skip
 
@@ -69,8 +69,24 @@ def deliver(file: Path, place: Place, *, once: bool = False) -> str:
     try:
         s3.put(file, place, once=once)
     except TakenError:
-        return file_digest(fetched([place])[0].path)
+        return digest_of(place)
     return sha256
+
+
+def digest_of(place: Place) -> str:
+    """Return the SHA-256 of what stands at a place, in hex.
+
+    Raises
+    ------
+    InputError
+        There is no such object.
+    UnreachableError
+        Object storage cannot be reached.
+    """
+    if isinstance(place, Path):
+        return file_digest(place)
+    (file,) = fetched([place])
+    return file_digest(file.path)
 
 
 def check_writable(place: Place) -> None:

@@ -6,6 +6,7 @@ No message repeats a key, a token or a header.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -37,11 +38,15 @@ class TakenError(InputError):
 
 
 class BrokenOffError(UnreachableError):
-    """A download ended before its end."""
+    """A download ended too early."""
+
+
+class DamagedError(BrokenOffError):
+    """What was downloaded does not have the checksum that the service keeps."""
 
 
 @contextlib.contextmanager
-def told(url: S3Url, endpoint: str = "") -> Iterator[None]:
+def told(url: S3Url | str, endpoint: str = "") -> Iterator[None]:
     """Turn the errors of boto3 into those of assay."""
     try:
         yield
@@ -51,12 +56,12 @@ def told(url: S3Url, endpoint: str = "") -> Iterator[None]:
         raise _failed(url, error, endpoint) from None
 
 
-def _refused(url: S3Url, error: boto.ClientError) -> AssayError:
+def _refused(url: S3Url | str, error: boto.ClientError) -> AssayError:
     answer = error.response.get("Error", {})
     code, status = str(answer.get("Code", "")), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     shown = f"{status} {code}" if code != str(status) else code
     if code == "NoSuchBucket":
-        return NotThereError.of(str(url), f"there is no bucket {url.bucket!r}")
+        return NotThereError.of(str(url), "there is no such bucket")
     if status == 404:
         return NotThereError.of(str(url), "there is no such object")
     if status == 412:
@@ -66,13 +71,13 @@ def _refused(url: S3Url, error: boto.ClientError) -> AssayError:
             f"access was refused ({shown}): wrong or expired keys, or no permission for this; boto3 takes keys from "
             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or from a profile (AWS_PROFILE)"
         ))  # fmt: skip
-    if status == 429 or (status >= 500 and status != 501):
+    if status in (409, 429) or (status >= 500 and status != 501):
         attempts = error.response.get("ResponseMetadata", {}).get("RetryAttempts", 0) + 1
         return UnreachableError(f"{url}: the service answers {shown}, asked {attempts} time(s); try again later")
     return InputError.of(str(url), f"the service refused the request ({shown}): {answer.get('Message', '')}")
 
 
-def _failed(url: S3Url, error: Exception, endpoint: str) -> AssayError:
+def _failed(url: S3Url | str, error: Exception, endpoint: str) -> AssayError:
     where = f" at {host_of(endpoint)}" if endpoint else ""
     if isinstance(error, _NO_KEYS):
         return InputError.of(str(url), (
@@ -81,15 +86,18 @@ def _failed(url: S3Url, error: Exception, endpoint: str) -> AssayError:
         ))  # fmt: skip
     if isinstance(error, boto.ReadTimeoutError | boto.ConnectTimeoutError):
         return UnreachableError(f"{url}: the service{where} did not answer in time; see ASSAY_S3_TIMEOUT")
-    if isinstance(error, boto.ResponseStreamingError | boto.IncompleteReadError | boto.FlexibleChecksumError):
+    if isinstance(error, boto.FlexibleChecksumError):
+        return DamagedError(f"{url}: arrived damaged from the service{where} (checksum)")
+    if isinstance(error, boto.ResponseStreamingError | boto.IncompleteReadError):
         return BrokenOffError(f"{url}: the service{where} broke off before the object's end")
-    if isinstance(error, boto.HTTPClientError):
+    if isinstance(error, boto.HTTPClientError | boto.ConnectionError):
         return UnreachableError(
             f"{url}: the service{where} cannot be reached ({type(error).__name__}); is AWS_ENDPOINT_URL right?"
         )
     if isinstance(error, ValueError) and not isinstance(error, boto.BotoCoreError):
-        return InputError.of(str(url), f"object storage is set up wrongly: is AWS_ENDPOINT_URL a URL? ({error})")
-    return InputError.of(str(url), f"object storage is set up wrongly ({type(error).__name__}: {error})")
+        return InputError.of(str(url), "boto3 cannot work with this set-up: is AWS_ENDPOINT_URL a URL?")
+    reason = re.sub(r"//[^/@\s]*@", "//", str(error))
+    return InputError.of(str(url), f"boto3 cannot work with this set-up ({type(error).__name__}: {reason})")
 
 
 def host_of(endpoint: str) -> str:

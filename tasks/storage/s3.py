@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -19,11 +20,11 @@ from core.errors import InputError, Problem, UnreachableError
 from tasks.settings import settings
 from tasks.storage.address import S3Url
 from tasks.storage.cache import PART, Cache, Lease
-from tasks.storage.failures import BrokenOffError, ChangedError, NotThereError, TakenError, told
+from tasks.storage.failures import BrokenOffError, ChangedError, DamagedError, NotThereError, TakenError, told
 from tasks.storage.local import SUFFIXES, format_of
 
 MAX_LISTED = 100_000
-CHUNK = 2**20
+CHUNK = 2**18
 SINGLE_PUT = 64 * 2**20
 """Larger objects are sent in parts of this size; either way an object appears whole or not at all."""
 DOWNLOADS = 8
@@ -38,7 +39,7 @@ def client() -> Any:
     """
     own_endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     style = settings().s3_addressing or ("path" if own_endpoint else None)
-    with told(S3Url(bucket="")):
+    with told("object storage"):
         return boto3.session.Session().client("s3", config=Config(
             connect_timeout=min(10.0, settings().s3_timeout),
             read_timeout=settings().s3_timeout,
@@ -174,7 +175,7 @@ def check_bucket(url: S3Url) -> None:
         except client().exceptions.ClientError as error:
             status = error.response["ResponseMetadata"]["HTTPStatusCode"]
             if status == 404:
-                raise NotThereError.of(str(url), f"there is no bucket {url.bucket!r}") from None
+                raise NotThereError.of(str(url), "there is no such bucket") from None
             if status >= 500:
                 raise
 
@@ -203,17 +204,26 @@ def fetch(urls: Sequence[S3Url]) -> list[Copy]:
     UnreachableError
         The service cannot be reached, or breaks off again and again; what has arrived is kept.
     """
-    folder = copies()
-    with ThreadPoolExecutor(DOWNLOADS) as pool:
+    folder, stop = copies(), threading.Event()
+    with ThreadPoolExecutor(DOWNLOADS) as pool, _set_at_the_end(stop):
         objects = _gathered(pool, _head, urls)
         found = [(item, Lease(_path(folder, item))) for item in objects]
         absent = [(item, lease) for item, lease in found if not lease.path.exists()]
         folder.make_room(sum(item.size - _part_size(lease.path, item.size) for item, lease in absent))
-        _gathered(pool, lambda pair: _download(folder, *pair), absent)
+        _gathered(pool, lambda pair: _download(folder, *pair, stop), absent)
     for _, lease in found:
         with contextlib.suppress(OSError):  # the order of eviction is worth no failure
             os.utime(lease.path)
     return [Copy(url=item.url, path=lease.path, lease=lease) for item, lease in found]
+
+
+@contextlib.contextmanager
+def _set_at_the_end(stop: threading.Event) -> Iterator[None]:
+    """Let running downloads end when the work is interrupted or has failed, instead of waiting for their last byte."""
+    try:
+        yield
+    finally:
+        stop.set()
 
 
 def _gathered(pool: ThreadPoolExecutor, work: Any, items: Sequence[Any]) -> list[Any]:
@@ -245,7 +255,7 @@ def _part_size(path: Path, size: int) -> int:
     return min(part.stat().st_size, size) if part.exists() else 0
 
 
-def _download(folder: Cache, item: _Object, lease: Lease) -> None:
+def _download(folder: Cache, item: _Object, lease: Lease, stop: threading.Event) -> None:
     with folder.download(lease.path) as file:
         if file is None:
             return
@@ -256,22 +266,23 @@ def _download(folder: Cache, item: _Object, lease: Lease) -> None:
             if (have := file.tell()) == item.size:
                 return
             try:
-                _append(item, file, have)
-            except (BrokenOffError, UnreachableError) as error:
-                if attempt == settings().s3_attempts:
+                _append(item, file, have, stop)
+            except BrokenOffError as error:
+                if attempt == settings().s3_attempts or stop.is_set():
                     raise UnreachableError(
                         f"{error}; {file.tell():,} of {item.size:,} bytes arrived in {attempt} attempts and are kept, "
                         "so that the next run goes on from there"
                     ) from None
 
 
-def _append(item: _Object, file: IO[bytes], have: int) -> None:
+def _append(item: _Object, file: IO[bytes], have: int, stop: threading.Event) -> None:
     """Read an object from an offset on; its tag, and its size, have to be what they were."""
     wanted = {**_named(item.url), "IfMatch": f'"{item.etag}"'}
     if have:
         wanted["Range"] = f"bytes={have}-"
     with _asked(item.url):
         answer = client().get_object(**wanted)
+    with contextlib.closing(answer["Body"]) as body:
         if have and not answer.get("ContentRange"):  # a service that does not know ranges sends all of it
             have = file.seek(0)
             file.truncate()
@@ -280,9 +291,22 @@ def _append(item: _Object, file: IO[bytes], have: int) -> None:
                 f"has {have + answer['ContentLength']:,} bytes where {item.size:,} were listed: it was changed in "
                 "between; run again"
             ))  # fmt: skip
-        with contextlib.closing(answer["Body"]) as body:
+        _take(item, body, file, stop)
+
+
+def _take(item: _Object, body: Any, file: IO[bytes], stop: threading.Event) -> None:
+    try:
+        with _asked(item.url):
             for chunk in body.iter_chunks(CHUNK):
                 file.write(chunk)
+                if stop.is_set():
+                    break
+    except DamagedError:
+        file.seek(0)
+        file.truncate()
+        raise
+    except UnreachableError as error:  # too slow, say: boto3 repeats requests, but not what follows an answer
+        raise BrokenOffError(str(error)) from None
     if file.tell() != item.size:
         raise BrokenOffError(f"{item.url}: the service broke off before the object's end")
 
