@@ -210,7 +210,7 @@ def fetch(urls: Sequence[S3Url]) -> list[Copy]:
         found = [(item, Lease(_path(folder, item))) for item in objects]
         absent = [(item, lease) for item, lease in found if not lease.path.exists()]
         folder.make_room(sum(item.size - _part_size(lease.path, item.size) for item, lease in absent))
-        _gathered(pool, lambda pair: _download(folder, *pair, stop), absent)
+        _gathered(pool, lambda pair: _download(folder, pair[0], pair[1], stop), absent)
     for _, lease in found:
         with contextlib.suppress(OSError):  # the order of eviction is worth no failure
             os.utime(lease.path)
