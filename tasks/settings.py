@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 import platformdirs
-from pydantic import ByteSize, Field
+from pydantic import ByteSize, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from core.errors import InputError, Problem
 
 
 class Settings(BaseSettings):
@@ -51,5 +53,17 @@ class Settings(BaseSettings):
 
 @cache
 def settings() -> Settings:
-    """Return the settings, read once."""
-    return Settings()
+    """Return the settings, read once.
+
+    Raises
+    ------
+    InputError
+        All variables whose values cannot be used.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        raise InputError(
+            Problem(source="_".join(["ASSAY", *map(str, item["loc"])]).upper(), message=item["msg"])
+            for item in error.errors(include_input=False)
+        ) from None

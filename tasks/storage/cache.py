@@ -2,6 +2,9 @@
 
 A copy's file is named by what determines its bytes (endpoint, bucket, key, tag), so it is never stale. A download that
 was broken off leaves a ``.part`` file, which the next one goes on from.
+
+What is in use is known by leases within the process. Other processes read it off the list that each process keeps, and
+holds locked for as long as it lives.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import fcntl
 import hashlib
 import os
 import re
+import secrets
 import threading
 import weakref
 from collections import Counter
@@ -21,17 +25,24 @@ from typing import IO
 from core.errors import InputError
 
 PART = ".part"
+LISTS = "in-use"
 _in_use: Counter[Path] = Counter()
+_lists: dict[Path, tuple[int, Path]] = {}
 _lock = threading.RLock()
 
 
 class Lease:
-    """Keeps a cached file from being evicted for as long as this object lives in the process."""
+    """Keeps a cached file from being evicted by this process for as long as this object lives.
+
+    Other processes leave the file alone for as long as this process lives.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         with _lock:
             _in_use[path] += 1
+            with _told(path.parent):
+                _announce(path)
         weakref.finalize(self, _release, path).atexit = False
 
     def __reduce__(self) -> tuple[type[Lease], tuple[Path]]:
@@ -41,6 +52,33 @@ class Lease:
 def _release(path: Path) -> None:
     with _lock:
         _in_use[path] -= 1
+
+
+def _announce(path: Path) -> None:
+    folder = path.parent / LISTS
+    if folder not in _lists:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        unlocked = folder / f"{os.getpid()}-{secrets.token_hex(8)}"
+        handle = os.open(unlocked, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        _lists[folder] = handle, unlocked.rename(unlocked.with_suffix(".list"))
+    os.write(_lists[folder][0], f"{path.name}\n".encode())
+
+
+def _used_elsewhere(folder: Path) -> set[Path]:
+    """What other processes that live have announced; the lists of those that do not are removed."""
+    _, own = _lists.get(folder / LISTS, (None, None))
+    used: set[Path] = set()
+    for name in (folder / LISTS).glob("*.list"):
+        if name == own:
+            continue
+        with contextlib.suppress(FileNotFoundError), name.open(encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                name.unlink()
+            except BlockingIOError:
+                used |= {folder / line for line in file.read().splitlines()}
+    return used
 
 
 class Cache:
@@ -71,7 +109,7 @@ class Cache:
         """
         with _lock, _told(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            held = {path for path, count in _in_use.items() if count > 0}
+            held = {path for path, count in _in_use.items() if count > 0} | _used_elsewhere(self.folder)
             files = [(path.stat(), path) for path in self.folder.iterdir() if path.is_file()]
             total = sum(status.st_size for status, _ in files)
             for status, path in sorted(files, key=lambda item: (item[0].st_mtime_ns, item[1])):
@@ -79,7 +117,7 @@ class Cache:
                     return
                 if path not in held and path.with_suffix("") not in held and _evicted(path):
                     total -= status.st_size
-            if total + n_bytes > self.max_bytes:
+            if n_bytes and total + n_bytes > self.max_bytes:
                 raise InputError.of("cache", (
                     f"{n_bytes:,} bytes are to be downloaded, {total:,} are in use, and the cache is bounded to "
                     f"{self.max_bytes:,}: set ASSAY_CACHE_BYTES higher"

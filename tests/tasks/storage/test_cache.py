@@ -7,6 +7,8 @@ import copy
 import gc
 import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,28 @@ def test_what_is_in_use_stays_and_goes_once_it_is_released(cache: Cache) -> None
     assert not used.exists()
 
 
+USER = """
+import pathlib, sys
+from tasks.storage.cache import Lease
+lease = Lease(pathlib.Path(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_another_process_uses_stays_until_that_process_ends(cache: Cache, project: Path) -> None:
+    used, other = stored(cache, "used.csv", 50, 2), stored(cache, "other.csv", 50, 1)
+    command = [sys.executable, "-c", USER, str(used)]
+    with subprocess.Popen(command, cwd=project, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        cache.make_room(50)
+        assert (used.exists(), other.exists()) == (True, False)
+    cache.make_room(100)
+    assert not used.exists()
+    assert list((cache.folder / "in-use").iterdir()) == []
+
+
 def test_what_cannot_fit_is_told_before_anything_is_downloaded(cache: Cache) -> None:
     with pytest.raises(InputError, match=r"101 bytes .* bounded to 100"):
         cache.make_room(101)
@@ -58,7 +82,7 @@ def test_what_cannot_fit_is_told_before_anything_is_downloaded(cache: Cache) -> 
 
 def test_the_part_of_a_copy_in_use_stays(cache: Cache) -> None:
     lease = Lease(cache.path(("x", "a"), "a.csv"))
-    cache.folder.mkdir()
+    cache.folder.mkdir(exist_ok=True)
     part = lease.path.with_name(lease.path.name + ".part")
     part.write_bytes(b"x" * 60)
     with pytest.raises(InputError):
@@ -75,7 +99,7 @@ def test_a_copy_stays_in_the_folder_and_keeps_its_suffix_whatever_the_key(cache:
 
 
 def test_a_broken_off_download_is_gone_on_with_and_ends_as_the_copy(cache: Cache) -> None:
-    cache.folder.mkdir()
+    cache.folder.mkdir(exist_ok=True)
     path = cache.path(("x",), "a.csv")
     with contextlib.suppress(ZeroDivisionError), cache.download(path) as file:
         assert file is not None
