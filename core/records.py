@@ -34,7 +34,7 @@ T = TypeVar("T")
 Document = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileReference:
     """A data file or record that a result was made from, or that was written beside it.
 
@@ -84,7 +84,7 @@ def plain(value: Any) -> Any:
         return int(value)
     if isinstance(value, (float, np.floating)):
         return _rounded(float(value))
-    if isinstance(value, (Sequence, np.ndarray)):
+    if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (bytes, bytearray, memoryview)):
         return [plain(item) for item in value]
     raise RecordError(f"a record cannot hold a {type(value).__name__}")
 
@@ -112,7 +112,7 @@ def record_id(document: Mapping[str, Any]) -> str:
     """
     inputs = sorted(
         ({key: item.get(key) for key in ("role", "sha256", "rows")} for item in document["inputs"]),
-        key=lambda item: (item["role"], item["sha256"]),
+        key=lambda item: (item["role"], item["sha256"], item["rows"] or 0),
     )
     content: Document = {key: document[key] for key in ("schema", "spec", "seed", "result")}
     content["inputs"] = {"manifest": digest(inputs)} if len(inputs) > MANIFEST_FROM else inputs
@@ -151,7 +151,7 @@ def seal(
         "software": dict(software),
         "spec": plain(spec),
         "seed": int(seed),
-        "inputs": [plain(item) for item in sorted(inputs)],
+        "inputs": [plain(item) for item in sorted(inputs, key=lambda item: (item.role, item.sha256, item.uri))],
         "outputs": [],
         "result": plain(result),
     }
@@ -175,11 +175,19 @@ def parse(text: str, *, source: str = "record", check_id: bool = True) -> Docume
     _check_schema(document["schema"], source)
     wanted = {"id": str, "spec": dict, "seed": int, "inputs": list, "result": dict}
     wrong = [key for key, kind in wanted.items() if not isinstance(document.get(key), kind)]
-    if wrong or not all(isinstance(item, dict) and "sha256" in item for item in document["inputs"]):
+    if wrong or not all(map(_is_reference, document["inputs"])):
         raise RecordError(f"{source}: not a whole record; missing or of the wrong kind: {wrong or ['inputs']}")
     if check_id and record_id(document) != document["id"]:
         raise RecordError(f"{source}: its id does not fit its content; the file was changed after it was written")
     return document
+
+
+def _is_reference(item: Any) -> bool:
+    return (
+        isinstance(item, dict)
+        and all(isinstance(item.get(key), str) for key in ("role", "sha256", "uri"))
+        and (item.get("rows") is None or isinstance(item["rows"], int))
+    )
 
 
 def _refuse_constant(name: str) -> float:

@@ -6,7 +6,9 @@ import importlib
 import itertools
 import json
 import os
+import signal
 import sys
+import threading
 from typing import Any
 
 import click
@@ -71,9 +73,16 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     given = sys.argv[1:] if arguments is None else arguments
     as_json = "--log-format=json" in given or ("--log-format", "json") in itertools.pairwise(given)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # a job that is stopped cleans up like Ctrl-C
+    if "_ASSAY_COMPLETE" in os.environ:
+        cli.main(given, prog_name="assay")  # the shell asks what could come next
     try:
-        code = cli.main(given, prog_name="assay", standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else EXIT_DONE)
+        # Not cli.main, which takes a reader that has closed the pipe for exit code 1: that is a mismatch here.
+        with cli.make_context("assay", list(given)) as context:
+            cli.invoke(context)
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         sys.exit(EXIT_BAD_INPUT)
@@ -92,9 +101,12 @@ def main(arguments: list[str] | None = None) -> None:
     except AssayError as error:
         _tell(error, as_json)
         sys.exit(EXIT_BAD_INPUT)
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # nobody reads on; rich says it with SystemExit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(EXIT_DONE)
+    except OSError as error:  # a full disk, a folder that went away meanwhile
+        _tell(f"cannot read or write: {error}", as_json)
+        sys.exit(EXIT_BAD_INPUT)
+    sys.exit(EXIT_DONE)
 
 
 def _usage_hint(error: click.ClickException) -> str:
@@ -107,11 +119,12 @@ def _tell(error: Any, as_json: bool, hint: str = "") -> None:
     from tasks.reporting.terminal import printable
 
     if not as_json:
-        click.echo(printable(f"error: {error}" + (f"\n{hint}" if hint else "")), err=True)
+        lines = [f"error: {error}", *([hint] if hint else [])]
+        click.echo("\n".join(map(printable, "\n".join(lines).split("\n"))), err=True)
         return
     problems = error.problems if isinstance(error, InputError) else ()
     rows: list[dict[str, Any]] = [
         {"level": "error", "source": item.source, "line": item.line, "message": item.message} for item in problems
     ]
     for row in rows or [{"level": "error", "message": str(error)}]:
-        click.echo(json.dumps(row, ensure_ascii=False), err=True)
+        click.echo(json.dumps(row), err=True)  # ASCII: names must not steer the terminal

@@ -17,7 +17,18 @@ from core.errors import AssayError, InputError, Problem, RecordError, Unreachabl
 from core.instrument.calibration import Calibration
 from core.records import Document, FileReference, build, parse, plain, seal
 from tasks.settings import settings
-from tasks.storage import Place, S3Url, atomic, check_writable, deliver, exists, pinned, place_of, read_bytes
+from tasks.storage import (
+    Place,
+    S3Url,
+    atomic,
+    check_writable,
+    delivered,
+    exists,
+    folder_for,
+    pinned,
+    place_of,
+    read_bytes,
+)
 
 MAX_RECORD_BYTES = 64_000_000
 _PACKAGES = ("assay", "numpy", "scipy", "pandas", "scikit-learn", "pyarrow")
@@ -67,21 +78,21 @@ def scratch_beside(output: Place | None) -> Iterator[Path]:
 
     For a record that goes to object storage it is the system's.
     """
-    place = output.parent if output else records_folder()
+    place = output or records_folder() / "record.json"
     check_writable(place)
-    if isinstance(place, S3Url):
-        place = Path(tempfile.gettempdir())
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        folder = tempfile.TemporaryDirectory(dir=place, prefix=".assay-")
-    except OSError as error:
-        raise InputError.of(str(place), f"cannot be written: {error.strerror}; choose another place with -o") from None
-    with folder as name:
-        yield Path(name)
+    with folder_for(place if isinstance(place, Path) else Path(tempfile.gettempdir(), "record.json")) as beside:
+        try:
+            folder = tempfile.TemporaryDirectory(dir=beside, prefix=".assay-")
+        except OSError as error:
+            raise InputError.of(
+                str(place), f"cannot be written: {error.strerror}; choose another place with -o"
+            ) from None
+        with folder as name:
+            yield Path(name)
 
 
 def write_record(document: Document, output: Place | None, outputs: Sequence[tuple[str, Path, int]]) -> Written:
-    """Write a record and, before it, the data files that belong to it.
+    """Write a record and, before it, the data files that belong to it: a record is there only with all of them.
 
     In object storage a record without a name of its own is written once: its name says its content, so where it is
     there already, with its data files, these stay and are returned. What object storage does not take is kept in the
@@ -117,12 +128,14 @@ def _kept_here(
 
 
 def _written(document: Document, place: Place, outputs: Sequence[tuple[str, Path, int]], *, once: bool) -> Written:
-    with atomic(place, once=once) as record:  # opened first, so that a place that cannot be written to is told first
-        named = []
+    named = []
+    # The record is opened first, so that it is placed last.
+    with atomic(place, once=once) as record, contextlib.ExitStack() as stack:
         for role, temporary, rows in outputs:
             kept = place.with_name(f"{place.stem}.{role}.parquet")
-            named.append(FileReference(role=role, uri=kept.name, sha256=deliver(temporary, kept, once=once), rows=rows))
-        document = {**document, "outputs": [plain(item) for item in sorted(named)]}
+            sha256 = stack.enter_context(delivered(temporary, kept, once=once))
+            named.append(FileReference(role=role, uri=kept.name, sha256=sha256, rows=rows))
+        document = {**document, "outputs": [plain(item) for item in sorted(named, key=lambda item: item.role)]}
         record.write_text(dumped(document), encoding="utf-8")
     if once and isinstance(place, S3Url):
         document = load_record(place)
@@ -130,8 +143,12 @@ def _written(document: Document, place: Place, outputs: Sequence[tuple[str, Path
 
 
 def dumped(document: Document) -> str:
-    """Write a record as the text that is archived."""
-    return json.dumps(document, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    """Write a record as the text that is archived.
+
+    A path whose bytes are not UTF-8 comes back from the escapes of JSON as it was.
+    """
+    text = json.dumps(document, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def load_record(place: Place, *, check_id: bool = True) -> Document:
@@ -147,10 +164,15 @@ def load_record(place: Place, *, check_id: bool = True) -> Document:
         Object storage cannot be reached.
     """
     try:
-        text = read_bytes(place, MAX_RECORD_BYTES).decode("utf-8")
+        text = read_bytes(place, MAX_RECORD_BYTES, "record").decode("utf-8")
     except UnicodeDecodeError:
         raise RecordError(f"{place}: not a record (text expected)") from None
-    return parse(text, source=str(place), check_id=check_id)
+    try:
+        document = parse(text, source=str(place), check_id=check_id)
+        _ = [(Path(item["uri"]), item["sha256"]) for item in document.get("outputs", [])]  # no part of the id
+        return document
+    except (KeyError, TypeError, AttributeError):  # parts of a record, but not of the kinds that a record has
+        raise RecordError(f"{place}: not a whole record; its parts are missing or of the wrong kind") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

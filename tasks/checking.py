@@ -42,7 +42,7 @@ def _holds_labels(source: Source) -> bool:
     first = next(iter(source.batches(columns)), None) if columns else None
     if first is None:
         return False
-    values = {str(cell) for name in columns for cell in first[0].column(name).drop_null().unique().to_pylist()}
+    values = {str(cell) for name in columns for cell in set(first[0].column(name).drop_null().to_pylist())}
     return values <= {"0", "1", "0.0", "1.0"} or any(not _is_number(value) for value in values)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from core.errors import InputError, MismatchError, UnreachableError
+from core.errors import InputError, MismatchError, RecordError, UnreachableError
 from tasks.archive import FoundCalibration, load_record, read_calibration, records_folder
 from tasks.readers import reader_names
 from tasks.storage import InputFile, Place, S3Url, exists, fetched, file_digest, format_of, place_of
@@ -31,8 +31,9 @@ class InputFinder:
         return [self._file(item) for item in inputs if item["role"] == role]
 
     def _file(self, item: Any) -> InputFile:
-        prefix, colon, rest = item["uri"].partition(":")
-        reader, uri = (prefix, rest) if colon and prefix in reader_names() else ("table", item["uri"])
+        recorded = str(item.get("uri", ""))
+        prefix, colon, rest = recorded.partition(":")
+        reader, uri = (prefix, rest) if colon and prefix in reader_names() else ("table", recorded)
         place = place_of(uri)
         changed = False
         for candidate in (_whatever_tag(place), self._record.parent / place.name):
@@ -74,27 +75,30 @@ class InputFinder:
 
     def calibration(self, inputs: Sequence[Any]) -> FoundCalibration:
         """Return the calibration with the recorded id; a path that leads elsewhere by now does not matter."""
-        (item,) = (item for item in inputs if item["role"] == "calibration")
-        tried = []
+        items = [item for item in inputs if item["role"] == "calibration"]
+        if len(items) != 1:
+            raise RecordError(f"{self._record}: names {len(items)} calibrations; a measurement has one")
+        item, tried = items[0], []
         for path in self._calibration_places(item):
-            document = self._reached(path, load_record)
+            try:
+                document = self._reached(path, load_record)
+            except (RecordError, InputError) as error:  # something else stands there by now: look further
+                tried.append(str(error))
+                continue
             if document is None:
                 continue
             if document["id"] == item["sha256"]:
-                found = read_calibration(document, path)
-                return FoundCalibration(
-                    document=found.document, calibration=found.calibration, reference=found.reference
-                )
+                return read_calibration(document, path)
             tried.append(f"{path} now holds {document['id'][:12]}...")
         self._tell_failure()
         where = f" ({'; '.join(tried)})" if tried else ""
         raise InputError.of(
-            item["uri"],
+            str(item.get("uri", "")),
             f"calibration {item['sha256'][:12]}... is not to be found{where}; name its folder with --inputs",
         )
 
     def _calibration_places(self, item: Any) -> Iterator[Place]:
-        place = place_of(item["uri"])
+        place = place_of(str(item.get("uri", "")))
         yield _whatever_tag(place)
         yield self._record.parent / place.name
         yield records_folder() / f"{item['sha256']}.json"

@@ -7,6 +7,7 @@ small enough to sort in memory. The engine that counts them is the same.
 from __future__ import annotations
 
 import itertools
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,21 +16,27 @@ import numpy as np
 import pyarrow as pa
 
 from core.data.problems import ProblemLog
-from core.data.scores import NO_REASON, ScoreBatch, regrouped
+from core.data.scores import NO_REASON, ScoreBatch, joined, regrouped
 
-ROWS_A_BUCKET = 400_000
-MAX_BUCKETS = 256
+ROWS_IN_MEMORY = 400_000
+N_BUCKETS = 256
 
 
-def scattered_blocks(batches: Iterator[ScoreBatch], folder: Path, n_rows: int, log: ProblemLog) -> Iterator[ScoreBatch]:
-    """Yield blocks of whole traces from batches in any order, spilling to `folder`."""
-    n_buckets = min(MAX_BUCKETS, n_rows // ROWS_A_BUCKET + 1)
-    if n_buckets == 1:
-        yield regrouped(list(batches), log)
-        return
-    buckets = _Buckets(folder, n_buckets)
+def scattered_blocks(batches: Iterator[ScoreBatch], folder: Path, log: ProblemLog) -> Iterator[ScoreBatch]:
+    """Yield blocks of whole traces from batches in any order; what does not fit memory is spilled to `folder`."""
+    held: list[ScoreBatch] = []
+    buckets: _Buckets | None = None
     for batch in batches:
-        buckets.add(batch)
+        held.append(batch)
+        if sum(part.n_rows for part in held) >= ROWS_IN_MEMORY:
+            buckets = buckets or _Buckets(folder, N_BUCKETS)
+            buckets.add(joined(held))
+            held = []
+    if buckets is None:
+        yield regrouped(held, log)
+        return
+    if held:
+        buckets.add(joined(held))
     yield from buckets.blocks(log)
 
 
@@ -41,7 +48,9 @@ class _Buckets:
     def add(self, batch: ScoreBatch) -> None:
         lengths = np.diff(np.r_[batch.starts, batch.n_rows])
         segment = np.repeat(np.arange(len(lengths)), lengths)
-        bucket_of = np.array([hash(trace) % len(self._paths) for trace in batch.trace_ids])
+        # Not Python's hash, which differs between processes: the order of the decisions file would too.
+        digests = [zlib.crc32(trace.encode("utf-8", "surrogatepass")) for trace in batch.trace_ids]
+        bucket_of = np.array(digests, np.int64) % len(self._paths)
         bucket = bucket_of[segment]
         table = _table(batch, segment).take(pa.array(np.argsort(bucket, kind="stable")))
         edges = np.searchsorted(np.sort(bucket), np.arange(len(self._paths) + 1))
@@ -71,13 +80,12 @@ def _table(batch: ScoreBatch, segment: Any) -> Any:
         "trace": pa.DictionaryArray.from_arrays(
             pa.array(segment, pa.int32()), pa.array(batch.trace_ids, pa.string())
         ).cast(pa.string()),
+        "cluster": pa.array(batch.clusters or [None] * len(batch.trace_ids), pa.string()).take(pa.array(segment)),
         "attempt": batch.attempt,
         "turn": batch.turn,
         "place": batch.place,
         "reason": batch.reason if batch.reason is not None else np.full(batch.n_rows, NO_REASON, np.uint8),
     }
-    if batch.clusters is not None:
-        columns["cluster"] = pa.array([batch.clusters[i] for i in segment], pa.string())
     if batch.category is not None:
         columns["category"] = batch.category.astype(np.int64)
         columns["value"], columns["valid"] = batch.values, _valid(batch)
@@ -95,15 +103,16 @@ def _batch(rows: Any) -> ScoreBatch:
     def column(name: str) -> Any:
         return rows.column(name).to_numpy(zero_copy_only=False)
 
-    traces = rows.column("trace").to_pylist()
-    starts = [i for i in range(len(traces)) if i == 0 or traces[i] != traces[i - 1]]
+    traces, clusters = rows.column("trace"), rows.column("cluster")
+    # Runs of one trace that were apart may meet here: another cluster begins another segment, for `regrouped` to find.
+    codes = np.stack([_codes(traces), _codes(clusters)])
+    starts = np.flatnonzero(np.r_[True, (codes[:, 1:] != codes[:, :-1]).any(axis=0)])
     names = rows.schema.names
-    clusters = rows.column("cluster").to_pylist() if "cluster" in names else None
     wide = sum(name.startswith("value") for name in names) if "category" not in names else 0
     return ScoreBatch(
-        starts=np.array(starts, np.int64),
-        trace_ids=[traces[i] for i in starts],
-        clusters=None if clusters is None else [clusters[i] for i in starts],
+        starts=starts,
+        trace_ids=traces.take(pa.array(starts)).to_pylist(),
+        clusters=clusters.take(pa.array(starts)).to_pylist(),
         attempt=column("attempt"),
         turn=column("turn"),
         category=column("category") if not wide else None,
@@ -112,3 +121,7 @@ def _batch(rows: Any) -> ScoreBatch:
         reason=column("reason"),
         place=column("place"),
     )
+
+
+def _codes(texts: Any) -> Any:
+    return texts.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from core.data.columns import RawBatch, numbers, text_codes, whole_numbers
 from core.data.golden import GoldenSet
-from core.data.problems import FILE_SHIFT, ProblemLog
+from core.data.problems import FILE_SHIFT, ProblemLog, nearest, quoted
 from core.data.scores import (
     NAME_COLUMN,
     Kind,
@@ -119,6 +119,7 @@ class ScoreScan:
         self._sources, self._kind, self._categories = sources, kind, categories
         self._progress = progress
         self._layouts = layouts_of(sources, kind, categories)
+        self._alike = len({(layout.long, frozenset(layout.categories)) for layout in self._layouts}) == 1
         self.log = ProblemLog([source.file.name for source in sources], [source.unit for source in sources])
         self._parsers = [self._parser(layout) for layout in self._layouts]
         self._rows = [0] * len(sources)
@@ -140,7 +141,11 @@ class ScoreScan:
             for raw in raw_batches(source, number, layout.columns, self.log):
                 self._rows[number] += len(raw.place)
                 self._progress(len(raw.place))
-                yield parser.parse(raw)
+                batch = parser.parse(raw)
+                if layout.long or self._alike:
+                    yield batch
+                else:  # files of different layouts meet in the form that all have
+                    yield batch.as_long(np.array([self._categories.index(name) for name in layout.categories]))
 
     @property
     def found(self) -> Found:
@@ -187,7 +192,7 @@ def layouts_of(sources: Sequence[Source], kind: Kind, categories: Sequence[str] 
             if name not in (categories or ()):
                 log.add(
                     source.file.name,
-                    f"unknown {NAME_COLUMN[kind]} column {name!r}; known here: {', '.join(categories or ())}",
+                    f"unknown {NAME_COLUMN[kind]} column {quoted(name)}; {nearest(name, categories or ())}",
                     line=1,
                 )
         layouts.append(layout)
@@ -246,6 +251,8 @@ def load_golden(
             for raw in raws:
                 reader.add(raw, layout)
         rows.append(reader.n_rows - before)
+        if not log and not rows[-1]:
+            log.add(source.file.name, "has a header but no rows; a golden set needs labelled traces")
     golden = reader.finish()
     return golden, reader, references("golden", files, rows)
 
@@ -353,10 +360,9 @@ def count_units(
     try:
         return count(whole_traces(scan.batches(), scan.log))
     except ScatteredTracesError:
-        n_rows = scan.found.n_rows
         scan.restart()
         with tempfile.TemporaryDirectory(prefix="assay-") as folder:
-            return count(scattered_blocks(scan.batches(), Path(folder), n_rows, scan.log))
+            return count(scattered_blocks(scan.batches(), Path(folder), scan.log))
 
 
 class MemorySource:
@@ -472,8 +478,12 @@ def load_reported(
                     f"{t[i]!r} with rate {v[i]:g}: a rate in [0, 1] of one of {', '.join(attributes)} is expected"
                 ),
             )
-            rates |= dict(zip(texts, values.tolist(), strict=True))
+            for text, value, place in zip(texts, values.tolist(), raw.place.tolist(), strict=True):
+                if rates.setdefault(text, value) != value:
+                    log.at(place, f"{quoted(text)} is reported twice, with different rates; keep one of the two")
             n_rows += len(raw.place)
+        if not n_rows:
+            log.add(source.file.name, "has a header but no rows")
         rows.append(n_rows)
     log.stop_if_any()
     return rates, references("reported", files, rows)

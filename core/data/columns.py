@@ -73,17 +73,17 @@ def is_text(array: Any) -> bool:
 
 def text_codes(array: Any, name: str, place: Ints, log: ProblemLog) -> Codes:
     """Read a column of names or ids; integers are kept as their text, other kinds are a problem."""
-    encoded = array if pa.types.is_dictionary(array.type) else pc.dictionary_encode(array)
-    values = encoded.dictionary
-    if pa.types.is_integer(values.type) or pa.types.is_null(values.type):
-        values = values.cast(pa.string())
-    elif not is_text(values):
+    kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+    if not (pa.types.is_integer(kind) or pa.types.is_null(kind) or is_text(array)):
         log.rows(
             place[:1],
             np.ones(min(1, len(place)), bool),
-            lambda _: f"column '{name}' is of type {values.type}; text or integers are expected",
+            lambda _: f"column '{name}' is of type {kind}; text or integers are expected",
         )
-        values = pa.nulls(len(values), pa.string())
+        # Any text does from here on: the log stops the run, and empty ids would only bring more problems.
+        array = pa.array(map(str, range(len(array))), pa.string())
+    encoded = array if pa.types.is_dictionary(array.type) else pc.dictionary_encode(array)
+    values = encoded.dictionary.cast(pa.string())
     indices = encoded.indices
     codes = (pc.fill_null(indices, -1) if indices.null_count else indices).to_numpy(zero_copy_only=False)
     texts = [("" if text is None else text.strip()) for text in values.to_pylist()]
@@ -156,8 +156,8 @@ def numbers(array: Any, name: str, place: Ints, log: ProblemLog) -> tuple[Floats
         array = pa.nulls(len(array), pa.float64())
     valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
     if array.null_count:
-        array = pc.fill_null(pc.cast(array, pa.float64()), 0.0)
-    values: Floats = pc.cast(array, pa.float64()).to_numpy(zero_copy_only=False)
+        array = pc.fill_null(pc.cast(array, pa.float64(), safe=False), 0.0)
+    values: Floats = pc.cast(array, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     finite = np.isfinite(values)
     if not finite.all():
         log.rows(
@@ -176,7 +176,8 @@ def _parsed(text: Any, name: str, place: Ints, log: ProblemLog) -> Any:
         bad = np.array([item is _NOT_A_NUMBER for item in parsed])
         items = text.to_pylist()
         log.rows(place, bad, lambda i: f"{name} {quoted(items[i])} is not a number")
-        return pa.array([None if item is _NOT_A_NUMBER else item for item in parsed], pa.float64())
+        # Zero rather than empty: one problem a cell is enough.
+        return pa.array([0.0 if item is _NOT_A_NUMBER else item for item in parsed], pa.float64())
 
 
 _NOT_A_NUMBER = object()
@@ -193,7 +194,7 @@ def _number(text: str | None) -> Any:
 
 def whole_numbers(array: Any, name: str, place: Ints, log: ProblemLog) -> Ints:
     """Read a column of counts (turn, attempt): integers from 0, no empty cell."""
-    if pa.types.is_integer(array.type) and not array.null_count:
+    if pa.types.is_integer(array.type) and array.type != pa.uint64() and not array.null_count:
         whole: Ints = array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     else:
         values, valid = numbers(array, name, place, log)

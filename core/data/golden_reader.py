@@ -6,6 +6,7 @@ empty, else 0.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 
 from core.data.columns import Ints, RawBatch, is_text, numbers, text_codes, whole_numbers
 from core.data.golden import GoldenSet
-from core.data.problems import ProblemLog, quoted
+from core.data.problems import ProblemLog, nearest, quoted
 from core.data.scores import check_header, cluster_conflict, missing_column
 from core.data.vocabulary import GOLDEN_COLUMNS, MAX_CATEGORIES, category_name
 
@@ -67,7 +68,9 @@ def golden_layout(
     else:
         names = {category_name(column) for column in others}
         for absent in [name for name in categories or () if name not in names]:
-            log.add(source, f"the instrument's category {absent!r} has no column")
+            near = difflib.get_close_matches(absent, others, n=1)
+            hint = f"; is it {near[0]!r}?" if near else ""
+            log.add(source, f"the instrument's category {absent!r} has no column{hint}", line=1)
         wide = [column for column in others if column not in slices and _is_category(column, first, categories)]
         if not wide:
             log.add(source, "no labels: neither 'category' and 'label' nor one column of 0, 1 or empty a category")
@@ -83,7 +86,7 @@ def _is_category(column: str, first: RawBatch | None, categories: Sequence[str] 
     if categories is not None:
         return category_name(column) in categories
     if first is None:
-        return False
+        return True  # no row: that is what is wrong, not the header
     values = first.column(column)
     if not is_text(values):
         return True
@@ -153,10 +156,13 @@ class GoldenReader:
         self._log.rows(
             raw.place,
             (code < 0) & (names.codes >= 0),
-            lambda i: f"unknown category {quoted(names.text(i))}; the instrument has {', '.join(self._allowed or [])}",
+            lambda i: self._unknown(names.text(i)),
         )
         self._seen |= set(np.unique(code).tolist())
         yield code, self._label(raw, "label")
+
+    def _unknown(self, text: str) -> str:
+        return f"unknown category {quoted(text)}; {nearest(category_name(text), self._allowed or [])}"
 
     def _code(self, name: str) -> int:
         if not name or (self._allowed is not None and name not in self._found):
@@ -198,7 +204,6 @@ class GoldenReader:
         for name, code in self._found.items():
             if code not in self._seen:
                 self._log.add(self._log.sources[0], f"the instrument's category {name!r} stands in no row")
-        self._log.stop_if_any()
         cells, n_duplicates = self._distinct_cells()
         labels = _trace_labels(cells, len(self._found))
         names = list(self._found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
@@ -73,12 +74,28 @@ class ProblemLog:
 
     def stop(self) -> NoReturn:
         """Raise all problems at once."""
-        raise InputError(self._kept, count=self.count)
+        order = {source: number for number, source in enumerate(self.sources)}
+        kept = sorted(self._kept, key=lambda problem: (order.get(problem.source, -1), problem.line))
+        raise InputError(kept, count=self.count)
 
     def stop_if_any(self) -> None:
         """Raise all problems at once, if there are any."""
         if self.count:
             self.stop()
+
+
+def nearest(text: str, known: Sequence[str]) -> str:
+    """Suggest the known name that was probably meant, or list those that there are.
+
+    Examples
+    --------
+    >>> nearest("violense", ["hate", "violence"])
+    "did you mean 'violence'?"
+    >>> nearest("x", ["hate", "violence"])
+    'known here: hate, violence'
+    """
+    near = difflib.get_close_matches(text, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
 
 
 def quoted(value: object, limit: int = 60) -> str:

@@ -6,12 +6,15 @@ One form inside for both layouts: a row has one cell (long: `category` names it)
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from core.data.columns import (
     Bools,
@@ -25,7 +28,7 @@ from core.data.columns import (
     text_codes,
     whole_numbers,
 )
-from core.data.problems import ProblemLog, quoted
+from core.data.problems import ProblemLog, nearest, quoted
 from core.data.vocabulary import (
     ANSWERED_STATES,
     MAX_CATEGORIES,
@@ -112,21 +115,39 @@ class ScoreBatch:
             place=self.place[cut],
         )
 
+    def as_long(self, present: Ints) -> ScoreBatch:
+        """Return a wide batch with one cell a row, of the given categories only: the others stand in other files."""
+        n_cells = len(present)
+        return ScoreBatch(
+            starts=self.starts * n_cells,
+            trace_ids=self.trace_ids,
+            clusters=self.clusters,
+            attempt=np.repeat(self.attempt, n_cells),
+            turn=np.repeat(self.turn, n_cells),
+            category=np.tile(present, self.n_rows),
+            values=self.values[:, present].ravel(),
+            valid=None if self.valid is None else self.valid[:, present].ravel(),
+            reason=None if self.reason is None else np.repeat(self.reason, n_cells),
+            place=np.repeat(self.place, n_cells),
+        )
+
 
 def joined(parts: Sequence[ScoreBatch]) -> ScoreBatch:
-    """Put batches together, in order; neighbouring segments of one trace become one."""
+    """Put batches of one layout together, in order; neighbouring segments of one trace and cluster become one."""
     if len(parts) == 1:
         return parts[0]
     offsets = np.cumsum([0] + [part.n_rows for part in parts])
     starts = np.concatenate([part.starts + offset for part, offset in zip(parts, offsets, strict=False)])
     ids = [trace for part in parts for trace in part.trace_ids]
-    keep = [i for i in range(len(ids)) if i == 0 or ids[i] != ids[i - 1]]
     clustered = any(part.clusters is not None for part in parts)
     clusters = [item for part in parts for item in (part.clusters or [None] * len(part.trace_ids))]
+    keep = np.ones(len(ids), bool)
+    for i in np.cumsum([len(part.trace_ids) for part in parts])[:-1]:  # where one batch ends and the next begins
+        keep[i : i + 1] = i == 0 or ids[i : i + 1] != ids[i - 1 : i] or clusters[i] != clusters[i - 1]
     return ScoreBatch(
         starts=starts[keep],
-        trace_ids=[ids[i] for i in keep],
-        clusters=[clusters[i] for i in keep] if clustered else None,
+        trace_ids=list(itertools.compress(ids, keep)),
+        clusters=list(itertools.compress(clusters, keep)) if clustered else None,
         attempt=np.concatenate([part.attempt for part in parts]),
         turn=np.concatenate([part.turn for part in parts]),
         category=_stacked([part.category for part in parts]),
@@ -200,7 +221,7 @@ def layout_of(columns: Sequence[str], kind: Kind, source: str, log: ProblemLog) 
 
 
 def check_header(columns: Sequence[str], source: str, log: ProblemLog) -> None:
-    """Refuse a header with unnamed or repeated columns."""
+    """Refuse a header in which two columns have one name."""
     names = [category_name(column) for column in columns]
     repeated = sorted({column for column, name in zip(columns, names, strict=True) if names.count(name) > 1})
     if repeated:
@@ -309,9 +330,7 @@ class ScoreParser:
         what = NAME_COLUMN[self.kind]
         if not text:
             return f"{what} is empty"
-        near = difflib.get_close_matches(category_name(text), self.categories, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; known here: {', '.join(self.categories)}"
-        return f"unknown {what} {quoted(text)}{hint}"
+        return f"unknown {what} {quoted(text)}; {nearest(category_name(text), self.categories)}"
 
     def _wide(self, raw: RawBatch) -> tuple[None, Floats, Bools | None]:
         shape = (len(raw.place), len(self.categories))
@@ -433,11 +452,11 @@ def whole_traces(batches: Iterable[ScoreBatch], log: ProblemLog) -> Iterator[Sco
             first = 1
         if first == len(batch.starts):
             continue
-        if held:
-            yield joined(held)
         last = int(batch.starts[-1])
         if len(batch.starts) - first > 1:
-            yield batch.rows(int(batch.starts[first]), last, slice(first, -1))
+            held.append(batch.rows(int(batch.starts[first]), last, slice(first, -1)))
+        if held:
+            yield joined(held)
         held = [batch.rows(last, batch.n_rows, slice(-1, None))]
     if held:
         yield joined(held)
@@ -453,24 +472,22 @@ def _check_same_cluster(held: ScoreBatch, batch: ScoreBatch, log: ProblemLog) ->
 def regrouped(parts: Sequence[ScoreBatch], log: ProblemLog) -> ScoreBatch:
     """Put batches together and bring the rows of every trace to one place, traces in the order of their ids."""
     whole = joined(parts)
-    order = sorted(range(len(whole.trace_ids)), key=lambda i: whole.trace_ids[i])
-    ends = np.r_[whole.starts[1:], whole.n_rows]
-    lengths = (ends - whole.starts)[order]
+    trace = _ranks(whole.trace_ids)
+    order = np.argsort(trace, kind="stable")
+    lengths = np.diff(np.r_[whole.starts, whole.n_rows])[order]
     first = np.cumsum(np.r_[0, lengths])[:-1]
     rows = np.repeat(whole.starts[order] - first, lengths) + np.arange(whole.n_rows)
-    ids = [whole.trace_ids[i] for i in order]
-    clusters = None if whole.clusters is None else [whole.clusters[i] for i in order]
-    keep = [i for i in range(len(ids)) if i == 0 or ids[i] != ids[i - 1]]
-    if clusters is not None:
-        for i in range(1, len(ids)):
-            if ids[i] == ids[i - 1] and clusters[i] != clusters[i - 1]:
-                place = int(whole.place[rows[first[i]]])
-                log.at(place, cluster_conflict(ids[i], clusters[i - 1] or "", clusters[i] or ""))
+    new = np.r_[True, np.diff(trace[order]) != 0]
+    if whole.clusters is not None:
+        cluster = _ranks([name or "" for name in whole.clusters])[order]
+        for i in np.flatnonzero(~new & np.r_[False, np.diff(cluster) != 0]):
+            one, other = (whole.clusters[order[k]] or "" for k in (i - 1, i))
+            log.at(int(whole.place[rows[first[i]]]), cluster_conflict(whole.trace_ids[order[i]], one, other))
     return replace(
         whole,
-        starts=first[keep],
-        trace_ids=[ids[i] for i in keep],
-        clusters=None if clusters is None else [clusters[i] for i in keep],
+        starts=first[new],
+        trace_ids=[whole.trace_ids[i] for i in order[new]],
+        clusters=None if whole.clusters is None else [whole.clusters[i] for i in order[new]],
         attempt=whole.attempt[rows],
         turn=whole.turn[rows],
         category=None if whole.category is None else whole.category[rows],
@@ -479,3 +496,11 @@ def regrouped(parts: Sequence[ScoreBatch], log: ProblemLog) -> ScoreBatch:
         reason=None if whole.reason is None else whole.reason[rows],
         place=whole.place[rows],
     )
+
+
+def _ranks(texts: Sequence[str]) -> Ints:
+    """Number texts in their sorted order."""
+    encoded = pa.array(texts, pa.string()).dictionary_encode()
+    rank = np.argsort(pc.array_sort_indices(encoded.dictionary).to_numpy())
+    ranks: Ints = rank[encoded.indices.to_numpy()]
+    return ranks

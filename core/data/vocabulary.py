@@ -21,7 +21,9 @@ SCORE_COLUMNS = frozenset(
 )  # fmt: skip
 """Columns of a wide score or detection table that are not a category."""
 
-GOLDEN_COLUMNS = frozenset({"trace_id", "turn", "category", "label", "cluster", "text", "rater", "target"})
+GOLDEN_COLUMNS = frozenset(
+    {"trace_id", "turn", "attempt", "category", "label", "cluster", "text", "rater", "rationale", "target"}
+)
 """Columns of a golden table that are neither a category (wide form) nor a slice."""
 
 

@@ -286,9 +286,33 @@ def effective_sample(
     measured, floor = max(1.0, _design_effect(sums)), _design_effect_floor(sums)
     notes = (*few, DESIGN_EFFECT_FLOOR) if floor > measured else few
     design_effect = max(measured, floor)
-    t_factor = min(1.0, (z / _t_quantile(sums.n_clusters - 1, level)) ** 2)
-    worth = sums.n / design_effect * t_factor
-    return _sample(sums, clustered, design_effect=design_effect, t_factor=t_factor, worth=worth, notes=notes)
+    factor = t_factor(sums.n_clusters, confidence_level=level, z=z)
+    worth = sums.n / design_effect * factor
+    return _sample(sums, clustered, design_effect=design_effect, t_factor=factor, worth=worth, notes=notes)
+
+
+def t_factor(n_clusters: int, *, confidence_level: float = DEFAULT_CONFIDENCE_LEVEL, z: float | None = None) -> float:
+    """Cost of not knowing the variance between clusters, (z / t)^2 with n_clusters - 1 degrees of freedom (SPEC 5.1).
+
+    Parameters
+    ----------
+    n_clusters : int
+        At least 2.
+    confidence_level, z
+        As in `effective_sample`.
+
+    Returns
+    -------
+    float
+        In (0, 1], towards 1 with many clusters; smaller at higher levels.
+
+    Examples
+    --------
+    >>> round(t_factor(10), 3), round(t_factor(10, confidence_level=0.99), 3)
+    (0.751, 0.628)
+    """
+    z, level = quantile_and_level(confidence_level, z)
+    return min(1.0, (z / _t_quantile(n_clusters - 1, level)) ** 2)
 
 
 def _sample(

@@ -12,7 +12,14 @@ import numpy.typing as npt
 from core.data.columns import Bools, Floats, Ints
 from core.data.golden import MAX_SLICE_VALUES, GoldenSet, composite_truth
 from core.errors import InputError, UndefinedError
-from core.inference.clusters import FEW_CLUSTERS, EffectiveSample, cluster_sums, effective_sample
+from core.inference.clusters import (
+    DESIGN_EFFECT_FLOOR,
+    FEW_CLUSTERS,
+    ZERO_VARIANCE,
+    EffectiveSample,
+    cluster_sums,
+    effective_sample,
+)
 from core.inference.intervals import normal_quantile
 from core.inference.prevalence import floor_status, youden_low
 from core.instrument.optimism import Optimism, bootstrap_optimism
@@ -246,8 +253,7 @@ def join(golden: GoldenSet, scores: GoldenScores, *, allow_unmatched: bool, wher
     rows = np.array([row_of[golden.trace_ids[i]] for i in both], np.int64)
     ids = tuple(golden.trace_ids[i] for i in both)
     names = _clusters(golden, scores, both, rows, where)
-    keys = [f"={name}" if name else f"-{trace}" for name, trace in zip(names or [None] * len(ids), ids, strict=True)]
-    _, codes = np.unique(np.array(keys, dtype=object).astype(str), return_inverse=True)
+    codes = _cluster_codes(names or [None] * len(ids))
     return GoldenTable(
         trace_ids=ids,
         categories=golden.categories,
@@ -256,11 +262,18 @@ def join(golden: GoldenSet, scores: GoldenScores, *, allow_unmatched: bool, wher
         missing=scores.missing[rows],
         n_turns=scores.n_turns[rows],
         cluster_names=None if names is None else tuple(name or "" for name in names),
-        clusters=codes.astype(np.int64),
+        clusters=codes,
         clustered=bool(np.bincount(codes).max() > 1),
         slices={name: tuple(values[i] for i in both) for name, values in golden.slices.items()},
         n_unmatched=len(labelled_only) + len(scored_only),
     )
+
+
+def _cluster_codes(names: Sequence[str | None]) -> Ints:
+    """Number the clusters as the sorted traces bring them up, so that their names do not steer the resampling."""
+    code_of: dict[str | int, int] = {}
+    keys = [name or i for i, name in enumerate(names)]
+    return np.array([code_of.setdefault(key, len(code_of)) for key in keys], np.int64)
 
 
 def _check_joined(
@@ -537,12 +550,12 @@ class _Work:
                 negative_clusters=negative.n_clusters,
                 positive_design_effect=positive.design_effect,
                 negative_design_effect=negative.design_effect,
-                clustered=positive.clustered,
+                clustered=positive.clustered or negative.clustered,
             ),
             "apparent": apparent,
             "optimism": optimism if decides else None,
             "by_turns": strata,
-            "notes": (*notes, *_merge_notes(strata)),
+            "notes": (*notes, *_optimism_notes(off), *_merge_notes(strata)),
         }
 
     def _effective(self, members: Bools, wrong: Bools) -> EffectiveSample:
@@ -611,16 +624,21 @@ def _enough(positive: EffectiveSample, negative: EffectiveSample) -> tuple[bool,
             notes.append(f"insufficient data: {sample.n_clusters} {name} {unit}; at least {MIN_CLUSTERS} are needed")
         elif sample.n_clusters < FEW_CLUSTERS:
             notes.append(f"only {sample.n_clusters} {name} {unit}: under {FEW_CLUSTERS} the interval may be too narrow")
-        if "zero_variance" in sample.notes:
+        if ZERO_VARIANCE in sample.notes:
             notes.append(
                 f"all {name} traces are judged alike: they count as {sample.n_clusters} independent traces, "
                 "one a cluster"
             )
-        if "design_effect_floor" in sample.notes:
+        if DESIGN_EFFECT_FLOOR in sample.notes:
             notes.append(
                 f"errors among {name} traces sit in few clusters: design effect floored at {sample.design_effect:.2f}"
             )
     return enough, notes
+
+
+def _optimism_notes(optimism: Optimism) -> list[str]:
+    skipped = optimism.resamples - optimism.used
+    return [f"{skipped} of {optimism.resamples} resamples lacked a class and were skipped"] if skipped else []
 
 
 def _merge_notes(strata: Sequence[Stratum]) -> list[str]:

@@ -35,7 +35,7 @@ class Units:
     reason : uint8 array of shape (n_units,)
         Index into `STATES` where something is missing, else `NO_REASON`.
     n_duplicates, n_gaps : int
-        Repeated equal cells that were dropped; units with a hole in their turn numbers.
+        Cells that stood again with the same value; units with a hole in their turn numbers.
     """
 
     trace: Ints
@@ -56,6 +56,7 @@ class _Index:
     trace: Ints  # of each row
     turns: Ints  # first row of each turn
     units: Ints  # first turn of each unit
+    stated: Ints  # mask of the cells that stand in each turn, empty ones too
     n_duplicates: int
 
 
@@ -85,8 +86,10 @@ def unit_masks(
     index = _indexed(block, len(thresholds), log)
     block, turns, units = index.block, index.turns, index.units
     hit = _hits(block, np.asarray(thresholds, float))
-    flags = np.bitwise_or.reduceat(block.bits(hit, len(thresholds)), turns)
-    scored = np.bitwise_or.reduceat(block.bits(block.valid, len(thresholds)), turns)
+    flags = np.bitwise_or.reduceat(block.bits(hit, len(thresholds)), turns[units])
+    scored = index.stated
+    if block.valid is not None:
+        scored = np.bitwise_or.reduceat(block.bits(block.valid, len(thresholds)), turns)
     n_turns = np.diff(np.r_[units, len(turns)])
     missing = np.bitwise_or.reduceat(needed & ~scored, units)
     gap = _gaps(block.turn[turns], units, n_turns) if not last_turn_only else np.zeros(len(units), bool)
@@ -95,7 +98,7 @@ def unit_masks(
         trace=index.trace[turns[units]],
         attempt=block.attempt[turns[units]],
         n_turns=n_turns,
-        flags=np.bitwise_or.reduceat(flags, units) & needed,
+        flags=flags & needed,
         missing=missing,
         reason=_reasons(block, turns[units], missing, needed, len(thresholds)),
         n_duplicates=index.n_duplicates,
@@ -139,14 +142,14 @@ def _indexed(block: ScoreBatch, n_categories: int, log: ProblemLog) -> _Index:
     block, trace = _sorted(block, trace)
     turns, units = _boundaries(block, trace)
     present = block.bits(None, n_categories)
-    once = np.bitwise_or.reduceat(present, turns)
-    if (np.add.reduceat(present, turns) == once).all():
-        return _Index(block=block, trace=trace, turns=turns, units=units, n_duplicates=0)
+    stated = np.bitwise_or.reduceat(present, turns)
+    if (np.add.reduceat(present, turns) == stated).all():
+        return _Index(block=block, trace=trace, turns=turns, units=units, stated=stated, n_duplicates=0)
     keep = _first_of_duplicates(block, trace, log)
-    n_dropped = int((~keep).sum())
+    n_dropped = int((~keep).sum()) * (1 if block.values.ndim == 1 else n_categories)
     block, trace = _taken(block, trace, np.flatnonzero(keep))
     turns, units = _boundaries(block, trace)
-    return _Index(block=block, trace=trace, turns=turns, units=units, n_duplicates=n_dropped)
+    return _Index(block=block, trace=trace, turns=turns, units=units, stated=stated, n_duplicates=n_dropped)
 
 
 def _boundaries(block: ScoreBatch, trace: Ints) -> tuple[Ints, Ints]:

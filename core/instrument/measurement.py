@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
+from zlib import crc32
 
 import numpy as np
 
 from core.data.vocabulary import SCORED
 from core.errors import UndefinedError
-from core.inference.clusters import FEW_CLUSTERS, ClusterSums, effective_sample
+from core.inference.clusters import (
+    DESIGN_EFFECT_FLOOR,
+    FEW_CLUSTERS,
+    ZERO_VARIANCE,
+    ClusterSums,
+    EffectiveSample,
+    effective_sample,
+    t_factor,
+)
 from core.inference.intervals import modified_wilson, normal_quantile, wilson_interval
 from core.inference.prevalence import (
     Counts,
@@ -351,10 +360,10 @@ def measure(
     """
     names = calibration.composite.categories
     measured = {
-        name: _measured(_sample(counts, i), calibration.categories[name], calibration, spec, counts, stream=i + 1)
+        name: _measured(_sample(counts, i), calibration.categories[name], calibration, spec, counts, name=name)
         for i, name in enumerate(names)
     }
-    composite = _measured(_sample(counts, None), calibration.composite, calibration, spec, counts, stream=0)
+    composite = _measured(_sample(counts, None), calibration.composite, calibration, spec, counts, name="")
     share = _unscored_share(counts)
     notes = list(calibration.notes)
     if calibration.composite.left_out:
@@ -495,8 +504,10 @@ def _measured(
     spec: MeasurementSpec,
     counts: UnitCounts,
     *,
-    stream: int,
+    name: str,
 ) -> Measured:
+    # The stream of random numbers depends on the category's name, not on its place among the others.
+    stream = crc32(name.encode("utf-8", "surrogatepass"))
     prevalence = _prevalence(sample, judged, calibration, spec, counts.clustered, stream)
     return _observed(sample, counts, spec, prevalence)
 
@@ -550,7 +561,7 @@ class _Judge:
     by_turns: tuple[Stratum, ...] | None
 
 
-def _figures(judged: Calibrated) -> _Judge | None:
+def _figures(judged: Calibrated, calibrated_at: float, measured_at: float) -> _Judge | None:
     if judged.sensitivity is None or judged.specificity is None or judged.effective is None or judged.apparent is None:
         return None
     return _Judge(
@@ -558,10 +569,28 @@ def _figures(judged: Calibrated) -> _Judge | None:
         n_negative=judged.n_negative,
         sensitivity=judged.sensitivity,
         specificity=judged.specificity,
-        effective=judged.effective,
+        effective=_at_level(judged, judged.effective, calibrated_at, measured_at),
         apparent=judged.apparent,
         optimism=judged.optimism or Optimism(),
         by_turns=judged.by_turns,
+    )
+
+
+def _at_level(judged: Calibrated, effective: EffectiveCounts, before: float, now: float) -> EffectiveCounts:
+    """Exchange the t factor inside the effective counts for that of the measurement's confidence level."""
+    if before == now:
+        return effective
+
+    def exchanged(worth: float, n: int, design_effect: float, n_clusters: int) -> float:
+        if n_clusters < 2 or worth * design_effect / n > 1.0 - 1e-9:  # no t factor inside
+            return worth
+        return worth * t_factor(n_clusters, confidence_level=now) / t_factor(n_clusters, confidence_level=before)
+
+    e = effective
+    return replace(
+        e,
+        n_positive=exchanged(e.n_positive, judged.n_positive, e.positive_design_effect, e.positive_clusters),
+        n_negative=exchanged(e.n_negative, judged.n_negative, e.negative_design_effect, e.negative_clusters),
     )
 
 
@@ -574,7 +603,7 @@ def _prevalence(
     stream: int,
 ) -> Prevalence:
     """Correct the observed rate, or say why it cannot be corrected."""
-    judge = _figures(judged)
+    judge = _figures(judged, calibration.confidence_level, spec.confidence_level)
     if judge is None:
         status: Status = "not_calibrated" if judged.status == "not_calibrated" else "below_detection_floor"
         return Prevalence(status=status, notes=judged.notes)
@@ -590,7 +619,7 @@ def _prevalence(
     turns, inside = _turn_shares(sample, judge.by_turns, calibration.turn_bins)
     outside = sample.n_units - inside.n_units
     notes: list[str] = []
-    if outside > OUTSIDE_ALLOWED * sample.n_units:
+    if outside / sample.n_units > OUTSIDE_ALLOWED:
         return Prevalence(
             status="unit_mismatch",
             apparent=_apparent(sample, judge, z, valid_here=False),
@@ -607,25 +636,44 @@ def _prevalence(
         notes.append(f"{outside} units with numbers of turns outside the golden set are left out of the corrected rate")
     if judge.by_turns is None:
         notes.append("declared calibration: not weighted to turn counts")
-    effective = _effective(sample, inside, judge, spec, clustered)
+    production = effective_sample(sample.clusters, clustered=clustered, confidence_level=spec.confidence_level)
+    effective = _effective(sample, inside, judge, spec, production)
     base: dict[str, Any] = {"effective": effective, "turns": turns}
-    unit = "clusters" if clustered else "units"
     if judged.status == "insufficient_data" or effective.n_clusters < MIN_CLUSTERS or effective.n_units <= 0:
+        unit = "clusters" if clustered else "units"
         why = judged.notes if judged.status == "insufficient_data" else (
             f"insufficient data: {effective.n_clusters} {unit} in production; at least {MIN_CLUSTERS} are needed",
         )  # fmt: skip
         return Prevalence(status="insufficient_data", notes=(*notes, *why), **base)
-    if effective.n_clusters < FEW_CLUSTERS:
-        notes.append(
-            f"only {effective.n_clusters} {unit} in production: under {FEW_CLUSTERS} the interval may be too narrow"
-        )
+    notes += _production_notes(production)
     status = floor_status(effective.youden_j, effective.youden_j_low, spec.detection_floor)
     if status == "below_detection_floor" or effective.youden_j <= 0:
+        notes.append(f"J is {effective.youden_j:.3f} here, below the detection floor of {spec.detection_floor:g}")
         return Prevalence(status="below_detection_floor", notes=(*notes, *judged.notes), **base)
     if status == "inconclusive":
         notes.append("the judge may be below the detection floor: the lower bound of J is")
     apparent = _apparent(inside, judge, z, valid_here=True)
     return _corrected(status, effective, spec, stream, notes, base, apparent)
+
+
+def _production_notes(production: EffectiveSample) -> list[str]:
+    unit = "clusters" if production.clustered else "units"
+    notes = []
+    if production.n_clusters < FEW_CLUSTERS:
+        notes.append(
+            f"only {production.n_clusters} {unit} in production: under {FEW_CLUSTERS} the interval may be too narrow"
+        )
+    if ZERO_VARIANCE in production.notes:
+        notes.append(
+            f"all units in production are judged alike: they count as {production.n_clusters} independent units, "
+            "one a cluster"
+        )
+    if DESIGN_EFFECT_FLOOR in production.notes:
+        notes.append(
+            "the rarer decision in production sits in few clusters: design effect floored at "
+            f"{production.design_effect:.2f}"
+        )
+    return notes
 
 
 def _turn_shares(
@@ -666,9 +714,8 @@ def _effective(
     inside: _Sample,
     judge: _Judge,
     spec: MeasurementSpec,
-    clustered: bool,
+    production: EffectiveSample,
 ) -> EffectiveMeasurement:
-    production = effective_sample(sample.clusters, clustered=clustered, confidence_level=spec.confidence_level)
     worth = inside.n_units * production.n_effective / sample.n_units
     sensitivity, n_positive = judge.sensitivity, judge.effective.n_positive
     specificity, n_negative = judge.specificity, judge.effective.n_negative
@@ -680,7 +727,7 @@ def _effective(
         low = youden_low(sensitivity, n_positive, specificity, n_negative, z=z)
     return EffectiveMeasurement(
         n_units=worth,
-        n_flagged=worth * inside.n_flagged / inside.n_units if inside.n_units else 0.0,
+        n_flagged=worth * (inside.n_flagged / inside.n_units) if inside.n_units else 0.0,
         n_positive=n_positive,
         true_positives=n_positive * sensitivity,
         n_negative=n_negative,

@@ -99,22 +99,41 @@ class Tally:
         self._open = _OpenClusters(n_categories + 1)
 
     def add(self, block: ScoreBatch, units: Units) -> None:
-        """Count the units of a block of whole traces."""
-        self._trace_keys.append(np.fromiter(map(hash, block.trace_ids), np.int64, len(block.trace_ids)))
+        """Count the units of a block of whole traces.
+
+        Raises
+        ------
+        ScatteredTracesError
+            A trace stands in the block twice.
+        """
+        self._trace_keys.append(_distinct(np.fromiter(map(hash, block.trace_ids), np.int64, len(block.trace_ids))))
         self._totals += (int(units.n_turns.sum()), units.n_duplicates, units.n_gaps)
         self._reasons += np.bincount(units.reason, minlength=256)
-        self._count_masks(units)
-        self._count_clusters(block, units)
+        keys, counts = self._count_masks(units)
+        if block.clusters is None and len(units.trace) == len(block.trace_ids):  # every unit is its own cluster
+            self._closed.add(*self._memberships(keys), counts)
+        else:
+            self._count_clusters(block, units)
 
-    def _count_masks(self, units: Units) -> None:
+    def _key(self, units: Units) -> Ints:
         k = self._n_categories
-        turn_bin = np.searchsorted(self._bins, units.n_turns)
-        key = (turn_bin << (2 * k)) | (units.flags << k) | units.missing
-        found, counts = np.unique(key, return_counts=True)
+        return (np.searchsorted(self._bins, units.n_turns) << (2 * k)) | (units.flags << k) | units.missing
+
+    def _count_masks(self, units: Units) -> tuple[Ints, Ints]:
+        found, counts = np.unique(self._key(units), return_counts=True)
         self._histogram.update(dict(zip(found.tolist(), counts.tolist(), strict=True)))
+        return found, counts
+
+    def _memberships(self, key: Ints) -> tuple[Ints, Ints]:
+        """Tell which units are fully scored and which of those are flagged: composite first, then each category."""
+        k = self._n_categories
+        bits = np.r_[(1 << k) - 1, 1 << np.arange(k)]
+        scored = key[:, None] & bits == 0
+        flagged = (key >> k)[:, None] & bits != 0
+        return scored.astype(np.int64), (scored & flagged).astype(np.int64)
 
     def _count_clusters(self, block: ScoreBatch, units: Units) -> None:
-        inside, flagged = _memberships(units, self._n_categories)
+        inside, flagged = self._memberships(self._key(units))
         starts = np.flatnonzero(np.r_[True, units.trace[1:] != units.trace[:-1]])
         sizes = np.add.reduceat(inside, starts, axis=0)
         events = np.add.reduceat(flagged, starts, axis=0)
@@ -133,10 +152,7 @@ class Tally:
         ScatteredTracesError
             A trace came in more than one block.
         """
-        keys = np.concatenate([np.zeros(0, np.int64), *self._trace_keys])
-        keys.sort()  # a third of the time of np.unique, and in place
-        if (keys[1:] == keys[:-1]).any():
-            raise ScatteredTracesError("rows of one trace are not together")
+        keys = _distinct(np.concatenate([np.zeros(0, np.int64), *self._trace_keys]))
         k = self._n_categories
         mask = (1 << k) - 1
         histogram = tuple(
@@ -158,12 +174,11 @@ class Tally:
         )
 
 
-def _memberships(units: Units, n_categories: int) -> tuple[Ints, Ints]:
-    """Tell which units are fully scored and which of those are flagged: composite first, then each category."""
-    bits = np.arange(n_categories)
-    scored = np.column_stack([units.missing == 0, (units.missing[:, None] >> bits) & 1 == 0])
-    flagged = np.column_stack([units.flags != 0, (units.flags[:, None] >> bits) & 1 == 1])
-    return scored.astype(np.int64), (scored & flagged).astype(np.int64)
+def _distinct(keys: Ints) -> Ints:
+    keys.sort()  # in place, and a third of the time of np.unique
+    if (keys[1:] == keys[:-1]).any():
+        raise ScatteredTracesError("rows of one trace are not together")
+    return keys
 
 
 class _Sums:
@@ -173,21 +188,13 @@ class _Sums:
         self._table = np.zeros((n_outcomes, 8), np.int64)
         self.clustered = False
 
-    def add(self, sizes: Ints, events: Ints) -> None:
-        """Add whole clusters: arrays of shape (n_clusters, n_outcomes)."""
-        self._table += np.stack(
-            [
-                sizes.sum(axis=0),
-                events.sum(axis=0),
-                (sizes > 0).sum(axis=0),
-                (sizes * sizes).sum(axis=0),
-                (sizes * events).sum(axis=0),
-                (events * events).sum(axis=0),
-                (events > 0).sum(axis=0),
-                (events < sizes).sum(axis=0),
-            ],
-            axis=1,
-        )
+    def add(self, sizes: Ints, events: Ints, times: Ints | None = None) -> None:
+        """Add whole clusters: arrays of shape (n_clusters, n_outcomes); `times` says how many each row stands for."""
+        times = np.ones(len(sizes), np.int64) if times is None else times
+        columns = (
+            sizes, events, sizes > 0, sizes * sizes, sizes * events, events * events, events > 0, events < sizes,
+        )  # fmt: skip
+        self._table += np.stack([times @ column for column in columns], axis=1)
         self.clustered = self.clustered or bool((sizes > 1).any())
 
     def plus(self, other: _Sums) -> _Sums:
@@ -229,11 +236,13 @@ class _OpenClusters:
 
 def decisions_of(block: ScoreBatch, units: Units) -> dict[str, Any]:
     """Return the columns of the decisions file for some units."""
-    clusters = block.clusters or [None] * len(block.trace_ids)
+    ids, clusters = block.trace_ids, block.clusters or [None] * len(block.trace_ids)
+    if len(units.trace) != len(ids):  # else one unit a trace
+        ids, clusters = [ids[i] for i in units.trace], [clusters[i] for i in units.trace]
     return {
-        "trace_id": [block.trace_ids[i] for i in units.trace],
+        "trace_id": ids,
         "attempt": units.attempt,
-        "cluster": [clusters[i] for i in units.trace],
+        "cluster": clusters,
         "n_turns": units.n_turns,
         "flag_mask": units.flags,
         "missing_mask": units.missing,

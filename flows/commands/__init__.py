@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,10 +26,12 @@ def place(value: str) -> Place:
 
 
 def output_place(value: str) -> Place:
-    """Read where an output goes; a folder is no place for it."""
+    """Read where an output goes; a folder, a prefix or a version of an object is no place for it."""
     found = place(value)
     if isinstance(found, Path) and found.is_dir():
         raise click.BadParameter(f"{value!r} is a directory.")
+    if not isinstance(found, Path) and (not found.name or found != found.latest):
+        raise click.BadParameter(f"{value!r} names no object; s3://BUCKET/KEY is expected.")
     return found
 
 
@@ -77,6 +80,24 @@ def progress(what: str) -> Iterator[Callable[[int], None]]:
         yield advance
     finally:
         bar.stop()
+
+
+def refuse_overwriting(output: Place | None, inputs: Iterable[str | Path | None]) -> None:
+    """Refuse an output that would take the place of one of its inputs."""
+    if output is None:
+        return
+    place = _real(str(output))
+    for item in inputs:
+        # A prefix may name the reader: READER:PATH.
+        names = () if item is None else (str(item), str(item).partition(":")[2])
+        if any(name and _real(name) == place for name in names):
+            raise click.UsageError(f"-o {output} is an input; choose another place for the output")
+
+
+def _real(name: str) -> str:
+    from tasks.storage import is_s3
+
+    return name if is_s3(name) else os.path.realpath(name)
 
 
 def show(written: Written, report: Callable[[Any], Any], *, as_json: bool) -> None:

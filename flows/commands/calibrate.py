@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flows.commands import accept_judge_option, confidence_option, json_option, output_option, progress, show
+from flows.commands import (
+    accept_judge_option,
+    confidence_option,
+    json_option,
+    output_option,
+    progress,
+    refuse_overwriting,
+    show,
+)
 
 if TYPE_CHECKING:
     from tasks.storage import Place
@@ -58,6 +66,7 @@ def command(
     from tasks.reporting.terminal import calibration_report
     from tasks.specs import load_declared, load_instrument
 
+    refuse_overwriting(output, [*golden, *scores, instrument, declared])
     if declared is not None:
         if golden or scores or judge or instrument:
             raise click.UsageError("--declared stands alone: no golden set, --scores, --judge or --instrument")

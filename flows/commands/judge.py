@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flows.commands import output_place, progress
+from flows.commands import output_place, progress, refuse_overwriting
 
 if TYPE_CHECKING:
     from tasks.storage import Place
@@ -34,6 +34,7 @@ def command(name: str, texts: tuple[str, ...], output: Place, no_cache: bool) ->
 
     if output.suffix != ".parquet":
         raise click.UsageError("scores are written as Parquet: name the output SOMETHING.parquet")
+    refuse_overwriting(output, texts)
     with progress("texts judged") as advance, tempfile.TemporaryDirectory() as empty:
         table = run_judge(name, texts, output, cache_dir=Path(empty) if no_cache else None, progress=advance)
     judge = table.column("judge")[0].as_py()

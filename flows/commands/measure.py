@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from flows.commands import accept_judge_option, confidence_option, json_option, output_option, progress, show
+from flows.commands import (
+    accept_judge_option,
+    confidence_option,
+    json_option,
+    output_option,
+    progress,
+    refuse_overwriting,
+    show,
+)
 
 if TYPE_CHECKING:
     from tasks.storage import Place
@@ -63,6 +71,7 @@ def command(
         raise click.UsageError("give --calibration REF (scores) or --instrument SPEC.yaml (detections)")
     if reported and instrument is None:
         raise click.UsageError("--reported goes with detections (--instrument)")
+    refuse_overwriting(output, [*files, *reported, calibration, instrument])
     with progress("rows read") as advance:
         written = run_measurement(
             files,

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flows.commands import output_place
+from flows.commands import output_place, refuse_overwriting
 
 if TYPE_CHECKING:
+    from tasks.convert import Conversion
     from tasks.storage import Place
 
 
@@ -29,6 +30,19 @@ def _scale(_: click.Context, __: click.Parameter, value: str | None) -> tuple[fl
     if not low < high < float("inf") or low == float("-inf"):
         raise click.BadParameter("LO must be below HI, both finite")
     return low, high
+
+
+def _check_options(conversion: Conversion) -> None:
+    """Refuse options that would be passed over without a word."""
+    scaled = conversion.scale is not None or conversion.higher_is == "better"
+    if conversion.positive is not None and scaled:
+        raise click.UsageError("--positive says what counts as 1; --scale and --higher-is are for scores as numbers")
+    if conversion.higher_is == "better" and conversion.kind != "scores":
+        raise click.UsageError(
+            f"--higher-is is for scores; for {conversion.kind} name with --positive what counts as 1"
+        )
+    if conversion.category is not None and not conversion.category.strip():
+        raise click.UsageError("--category needs a name")
 
 
 @click.command(name="read")
@@ -96,6 +110,7 @@ def command(
     files = find_inputs([f"{tool}:{file}"], names)
     if len(files) > 1:
         raise click.UsageError("one file at a time")
+    refuse_overwriting(output, [file])
     source = open_source(files[0])
     conversion = Conversion(
         kind=cast(Any, kind or source.kind or "scores"),
@@ -105,6 +120,7 @@ def command(
         higher_is=cast(Any, higher_is),
         positive=positive,
     )
+    _check_options(conversion)
     with atomic(output) as temporary:
         rows = convert(source, conversion, temporary)
     published = getattr(source, "published", None)

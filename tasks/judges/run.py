@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from core.errors import InputError
 from tasks.judges import Judge, Verdict
 from tasks.storage import write_text
 from tasks.tables import Progress, no_progress
@@ -28,10 +29,22 @@ def judged(judge: Judge, texts: Sequence[str], cache_dir: Path, progress: Progre
         path = cache_dir / "verdicts" / judge.fingerprint[:16] / f"{_digest(judge, chunk)}.json"
         verdicts = _cached(path, len(chunk))
         if verdicts is None:
-            verdicts = list(judge.score(chunk))
+            verdicts = _asked(judge, chunk)
             write_text(path, json.dumps([[dict(v.scores), v.rationale] for v in verdicts], ensure_ascii=False))
         progress(len(chunk))
         yield from verdicts
+
+
+def _asked(judge: Judge, texts: Sequence[str]) -> list[Verdict]:
+    """Ask the judge, and hold it to what a judge is."""
+    verdicts = list(judge.score(texts))
+    if len(verdicts) != len(texts):
+        raise InputError.of(f"judge {judge.name}", f"gave {len(verdicts)} verdicts on {len(texts)} texts")
+    for verdict in verdicts:
+        absent = [category for category in judge.categories if category not in verdict.scores]
+        if absent:
+            raise InputError.of(f"judge {judge.name}", f"gave no score for its category {absent[0]!r}")
+    return verdicts
 
 
 def _digest(judge: Judge, chunk: Sequence[str]) -> str:

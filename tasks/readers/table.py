@@ -6,11 +6,13 @@ breaks; Parquet streams through pyarrow. Memory is bounded by the batch, whateve
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import io
 import itertools
 import json
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
@@ -19,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from core.data.columns import is_text
+from core.data.problems import quoted
 from core.errors import InputError, Problem
 from tasks.storage import SUFFIXES, InputFile, format_of
 
@@ -26,7 +29,13 @@ BATCH_ROWS = 65_536
 READ_AHEAD = 2**20  # bytes a column; without it pyarrow takes in a row group's whole columns at once
 TEXT_BATCH_ROWS = 32_768
 MAX_LINE = 16 * 2**20
+PANDAS_INDEX = "__index_level_"
+"""Columns that pandas adds for itself."""
+
 KEPT_PROBLEMS = 200
+
+_DAMAGE = (EOFError, OSError, zlib.error)
+"""What reading a damaged gzip file may raise."""
 
 Lines = npt.NDArray[np.int64]
 
@@ -57,13 +66,23 @@ class ParquetSource:
             self._schema = pq.read_schema(file.path)
         except (pa.ArrowException, OSError) as error:
             raise InputError.of(file.name, f"is not Parquet, as its extension says: {_first_line(error)}") from None
-        self.columns = tuple(self._schema.names)
+        names = _distinct(self._schema.names, file)
+        self.columns = tuple(name for name in names if not name.startswith(PANDAS_INDEX))
 
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[Any, Lines]]:
         """Yield batches; ids come as dictionaries where the file stores them so."""
         import pyarrow.parquet as pq
 
-        texts = [name for name in columns if is_text(pa.nulls(0, self._schema.field(name).type)) and name != "text"]
+        types = {name: self._schema.field(name).type for name in columns}
+        if nested := [name for name, kind in types.items() if pa.types.is_nested(kind)]:
+            raise InputError(
+                Problem(
+                    source=self.file.name,
+                    message=f"column {quoted(name)} is of type {types[name]}; plain values are expected",
+                )
+                for name in nested
+            )
+        texts = [name for name in columns if is_text(pa.nulls(0, types[name])) and name != "text"]
         row = 1
         try:
             with pq.ParquetFile(
@@ -85,11 +104,21 @@ class _TextSource:
     def __init__(self, file: InputFile) -> None:
         self.file = file
 
+    def _undecodable_line(self) -> int:
+        """Find the first line that is not UTF-8; only asked once there is one."""
+        with self._open() as text, contextlib.suppress(*_DAMAGE):
+            text.reconfigure(errors="surrogateescape")  # type: ignore[attr-defined]
+            for number, line in enumerate(iter(lambda: text.readline(MAX_LINE), ""), start=1):
+                if any("\udc80" <= character <= "\udcff" for character in line):
+                    return number
+        return 0
+
     def _open(self) -> IO[str]:
         with self.file.path.open("rb") as head:
             magic = head.read(4)
         zipped = magic[:2] == b"\x1f\x8b"
-        if zipped is not self.file.path.name.lower().endswith(".gz") or magic == b"PAR1" or b"\0" in magic:
+        binary = not zipped and (magic == b"PAR1" or b"\0" in magic)
+        if binary or zipped is not self.file.path.name.lower().endswith(".gz"):
             raise InputError.of(self.file.name, "its content is not the format that its extension says")
         raw = gzip.open(self.file.path, "rb") if zipped else self.file.path.open("rb")  # noqa: SIM115 (the wrapper closes it)
         return io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
@@ -103,12 +132,7 @@ class _TextSource:
         rows = self._decoded(self._rows(columns, problems))
         while chunk := list(itertools.islice(rows, TEXT_BATCH_ROWS)):
             cells = list(zip(*(row for _, row in chunk), strict=True)) or [()] * len(columns)
-            try:
-                arrays = [pa.array(column, pa.string()) for column in cells]
-            except UnicodeEncodeError:
-                raise InputError.of(
-                    self.file.name, "holds half a character (a lone surrogate)", line=chunk[0][0]
-                ) from None
+            arrays = [pa.array(column, pa.string()) for column in cells]
             batch = pa.RecordBatch.from_arrays(arrays, names=list(columns))
             yield batch, np.array([line for line, _ in chunk], np.int64)
         if problems:
@@ -118,8 +142,9 @@ class _TextSource:
         try:
             yield from rows
         except UnicodeDecodeError as error:
-            raise InputError.of(self.file.name, f"is not UTF-8 text (byte {error.object[error.start]:#04x})") from None
-        except (EOFError, gzip.BadGzipFile, OSError) as error:
+            what = f"is not UTF-8 text (byte {error.object[error.start]:#04x}); save it as UTF-8"
+            raise InputError.of(self.file.name, what, line=self._undecodable_line()) from None
+        except _DAMAGE as error:
             raise InputError.of(self.file.name, f"is damaged: {_first_line(error)}") from None
 
     def _problem(self, problems: list[Problem], line: int, message: str) -> None:
@@ -136,24 +161,29 @@ class CsvSource(_TextSource):
         self._delimiter = delimiter
         with self._open() as text:
             header = next(self._decoded(self._parsed(text)), None)
-        self.columns = tuple(cell.strip() for cell in header[1]) if header else ()
+        if header is None:
+            raise InputError.of(file.name, "holds nothing but empty lines; a header and rows are expected")
+        self._header = _distinct([cell.strip() for cell in header[1]], file)
+        self.columns = tuple(name for name in self._header if name)  # an index column has no name
 
     def _parsed(self, text: IO[str]) -> Iterator[tuple[int, list[str]]]:
         """Yield each row with the physical line on which it starts."""
         csv.field_size_limit(MAX_LINE)
-        reader = csv.reader(text, delimiter=self._delimiter, strict=True)
+        reader = csv.reader(_limited(text), delimiter=self._delimiter, strict=True)
         start = 1
         try:
             for row in reader:
                 if row:
                     yield start, row
                 start = reader.line_num + 1
+        except _BadLineError as error:
+            raise InputError.of(self.file.name, str(error), line=reader.line_num + 1) from None
         except csv.Error as error:
             raise InputError.of(self.file.name, f"is not CSV: {error}; is a quote left open?", line=start) from None
 
     def _rows(self, columns: Sequence[str], problems: list[Problem]) -> Iterator[tuple[int, list[str | None]]]:
-        wanted = [self.columns.index(name) for name in columns]
-        width = len(self.columns)
+        wanted = [self._header.index(name) for name in columns]
+        width = len(self._header)
         with self._open() as text:
             for line, row in itertools.islice(self._parsed(text), 1, None):
                 if len(row) != width:
@@ -173,20 +203,28 @@ class JsonLinesSource(_TextSource):
             keys.update(dict.fromkeys(item))
         if problems:
             raise InputError(problems)
+        if not keys:
+            raise InputError.of(file.name, "holds no rows; one JSON object a line is expected")
         self.columns = tuple(keys)
 
     def _objects(self, problems: list[Problem]) -> Iterator[tuple[int, dict[str, Any]]]:
         with self._open() as text:
+            lines = _limited(text)
             for line in itertools.count(1):
-                content = text.readline(MAX_LINE)
-                if not content:
+                try:
+                    content = next(lines, None)
+                except _BadLineError as error:
+                    raise InputError.of(self.file.name, str(error), line=line) from None
+                if content is None:
                     return
-                if len(content) >= MAX_LINE and not content.endswith("\n"):
-                    raise InputError.of(self.file.name, f"a line of over {MAX_LINE} characters", line=line)
                 if not content.strip():
                     continue
+                if content.lstrip().startswith("["):
+                    what = "is a JSON array; one JSON object a line is expected"
+                    raise InputError.of(self.file.name, what, line=line)
                 try:
                     item = json.loads(content, object_pairs_hook=_distinct_keys, parse_constant=str)
+                    _refuse_half_characters(content, item)
                 except (ValueError, RecursionError) as error:
                     self._problem(problems, line, f"is not JSON: {_first_line(error)}")
                     continue
@@ -202,6 +240,38 @@ class JsonLinesSource(_TextSource):
                 self._problem(problems, line, f"{nested[0]!r} holds a list or object; a plain value is expected")
                 continue
             yield line, [_cell(item.get(name)) for name in columns]
+
+
+class _BadLineError(Exception):
+    """A line that no table has."""
+
+
+def _limited(text: IO[str]) -> Iterator[str]:
+    """Yield lines, but none that would fill the memory or that only binary data hold."""
+    while line := text.readline(MAX_LINE):
+        if len(line) >= MAX_LINE and not line.endswith(("\n", "\r")):
+            raise _BadLineError(f"a line of over {MAX_LINE} characters")
+        if "\0" in line:
+            raise _BadLineError("holds a NUL byte, which text does not have; is the file damaged?")
+        yield line
+
+
+def _distinct(names: Sequence[str], file: InputFile) -> Sequence[str]:
+    """Return a header's names, none of which (but the empty one) may stand twice."""
+    repeated = sorted({name for name in names if name and names.count(name) > 1})
+    if repeated:
+        raise InputError.of(file.name, f"columns that stand twice: {', '.join(map(quoted, repeated))}", line=1)
+    return names
+
+
+def _refuse_half_characters(content: str, item: Any) -> None:
+    """JSON can write half a character; no other format and no digest can hold one."""
+    if "\\u" not in content:
+        return
+    try:
+        json.dumps(item, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("holds half a character (a lone surrogate)") from None
 
 
 def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def printable(text: object) -> str:
     >>> printable("a\x1b[31mb")
     'a\\x1b[31mb'
     """
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in str(text))
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
 def words(text: object, style: str = "") -> Text:

@@ -14,11 +14,11 @@ from pathlib import Path
 from core.errors import InputError
 from tasks.storage.address import Place, S3Url, is_s3, place_of
 from tasks.storage.inputs import InputFile, fetched, find_inputs
-from tasks.storage.local import SUFFIXES, file_digest, format_of, local_atomic, local_bytes
+from tasks.storage.local import SUFFIXES, file_digest, folder_for, format_of, local_atomic, local_bytes
 
 __all__ = [
-    "SUFFIXES", "InputFile", "Place", "S3Url", "atomic", "check_writable", "deliver", "digest_of", "exists", "fetched",
-    "file_digest", "find_inputs", "format_of", "is_s3", "pinned", "place_of", "read_bytes", "write_text",
+    "SUFFIXES", "InputFile", "Place", "S3Url", "atomic", "check_writable", "delivered", "digest_of", "exists", "fetched",
+    "file_digest", "find_inputs", "folder_for", "format_of", "is_s3", "pinned", "place_of", "read_bytes", "write_text",
 ]  # fmt: skip
 
 
@@ -44,7 +44,6 @@ def atomic(place: Place, *, once: bool = False) -> Iterator[Path]:
             yield temporary
         return
     from tasks.storage import s3
-    from tasks.storage.failures import TakenError
 
     if not place.name:
         raise InputError.of(str(place), "names no object; s3://BUCKET/KEY is expected")
@@ -52,25 +51,32 @@ def atomic(place: Place, *, once: bool = False) -> Iterator[Path]:
         temporary = Path(folder) / "object"
         temporary.touch()
         yield temporary
-        with contextlib.suppress(TakenError):
-            s3.put(temporary, place, once=once)
+        if once:
+            s3.put_once(temporary, place)
+        else:
+            s3.put(temporary, place)
 
 
-def deliver(file: Path, place: Place, *, once: bool = False) -> str:
-    """Move a file to its place whole, and return the SHA-256 of what stands there; see `atomic`."""
+@contextlib.contextmanager
+def delivered(file: Path, place: Place, *, once: bool = False) -> Iterator[str]:
+    """Give the SHA-256 of what is to stand at a place, and bring the file there when the block ends well.
+
+    What is to be written `once` into object storage goes there first, since it may be that another file's bytes stand
+    there already, and stay; see `atomic`.
+    """
     sha256 = file_digest(file)
     if isinstance(place, Path):
         with local_atomic(place) as temporary:
             file.replace(temporary)
-        return sha256
+            yield sha256
+        return
     from tasks.storage import s3
-    from tasks.storage.failures import TakenError
 
-    try:
-        s3.put(file, place, once=once)
-    except TakenError:
-        return digest_of(place)
-    return sha256
+    if once:
+        yield sha256 if s3.put_once(file, place) else digest_of(place)
+    else:
+        yield sha256
+        s3.put(file, place)
 
 
 def digest_of(place: Place) -> str:
@@ -136,8 +142,8 @@ def pinned(place: Place) -> Place:
     return s3.pinned(place)
 
 
-def read_bytes(place: Place, max_bytes: int) -> bytes:
-    """Read a small file or object.
+def read_bytes(place: Place, max_bytes: int, what: str) -> bytes:
+    """Read a small file or object; `what` it should be is for the message.
 
     Raises
     ------
@@ -147,10 +153,10 @@ def read_bytes(place: Place, max_bytes: int) -> bytes:
         Object storage cannot be reached.
     """
     if isinstance(place, Path):
-        return local_bytes(place, max_bytes)
+        return local_bytes(place, max_bytes, what)
     from tasks.storage import s3
 
-    return s3.read_bytes(place, max_bytes)
+    return s3.read_bytes(place, max_bytes, what)
 
 
 def write_text(place: Place, text: str) -> None:

@@ -33,10 +33,6 @@ class ChangedError(InputError):
     """An object is no longer the one that was named, listed or recorded."""
 
 
-class TakenError(InputError):
-    """An object that was to be written only once is there already."""
-
-
 class BrokenOffError(UnreachableError):
     """A download ended too early."""
 

@@ -6,6 +6,7 @@ import contextlib
 import glob
 import hashlib
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path, PurePath
@@ -24,15 +25,12 @@ def local_files(path: str, argument: str) -> list[Path]:
     InputError
         A folder without data files, or a pattern that nothing matches.
     """
-    if Path(path).is_dir():
-        inside = sorted(
-            item for item in Path(path).rglob("*")
-            if item.is_file() and format_of(item) and not item.name.startswith(("_", "."))
-        )  # fmt: skip
+    if os.path.isdir(path):  # noqa: PTH112 (Path.is_dir raises where it may not look)
+        inside = sorted(item for item in Path(path).rglob("*") if _is_data(item, Path(path)))
         if not inside:
             raise InputError.of(argument, f"the folder holds no data files ({', '.join(SUFFIXES)})")
         return inside
-    if not Path(path).exists() and glob.has_magic(path):
+    if glob.has_magic(path) and not os.path.exists(path):  # noqa: PTH110
         found = map(Path, glob.glob(path, recursive=True))  # noqa: PTH207 (the pattern may be absolute)
         matched = sorted(item for item in found if item.is_file())
         if not matched:
@@ -41,9 +39,21 @@ def local_files(path: str, argument: str) -> list[Path]:
     return [Path(path)]
 
 
+def _is_data(item: Path, folder: Path) -> bool:
+    """Tell whether a file in a folder is meant."""
+    return is_data(item.relative_to(folder)) and item.is_file()
+
+
+def is_data(inside: PurePath) -> bool:
+    """Tell whether a name within a folder or prefix is data: it, or a folder in it, is hidden by a first _ or dot."""
+    return not any(part.startswith(("_", ".")) for part in inside.parts) and format_of(inside) is not None
+
+
 def unreadable(path: Path) -> str | None:
     """Say why a file cannot be read, or None."""
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return "is not a file; a pipe or device has to be saved as one first"
         with path.open("rb") as file:
             return "is empty" if not file.read(1) else None
     except FileNotFoundError:
@@ -73,23 +83,53 @@ def local_atomic(path: Path) -> Iterator[Path]:
     Raises
     ------
     InputError
-        The folder cannot be written to.
+        The folder cannot be written to, or the path is a device or another thing that must not be replaced.
     """
+    with folder_for(path) as folder:
+        if os.path.exists(path) and not os.path.isfile(path):  # noqa: PTH110, PTH113 (they never raise)
+            raise InputError.of(str(path), "is there and is not a file; choose another place with -o")
+        try:
+            handle, name = tempfile.mkstemp(dir=folder, prefix=f".{path.name[:40]}.", suffix=".part")
+        except OSError as error:
+            raise _unwritable(path, error) from None
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            yield temporary
+            temporary.chmod(0o666 & ~_umask())
+            temporary.replace(path)
+        except OSError as error:
+            raise _unwritable(path, error) from None
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def folder_for(path: Path) -> Iterator[Path]:
+    """Make the folder that a file is to stand in; folders that were made for nothing are gone afterwards.
+
+    Raises
+    ------
+    InputError
+        It cannot be made.
+    """
+    folder = path.parent
+    missing = [item for item in (folder, *folder.parents) if not os.path.lexists(item)]
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:80]}.", suffix=".part")
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError.of(str(path), f"cannot be written: {error.strerror}; choose another place with -o") from None
-    os.close(handle)
-    temporary = Path(name)
+        raise _unwritable(path, error) from None
     try:
-        yield temporary
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
-    except OSError as error:
-        raise InputError.of(str(path), f"cannot be written: {error.strerror}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+        yield folder
+    except BaseException:
+        for item in missing:
+            with contextlib.suppress(OSError):  # something else stands in it by now
+                item.rmdir()
+        raise
+
+
+def _unwritable(path: Path, error: OSError) -> InputError:
+    return InputError.of(str(path), f"cannot be written: {error.strerror}; choose another place with -o")
 
 
 def _umask() -> int:
@@ -98,8 +138,8 @@ def _umask() -> int:
     return mask
 
 
-def local_bytes(path: Path, max_bytes: int) -> bytes:
-    """Read a small file.
+def local_bytes(path: Path, max_bytes: int, what: str) -> bytes:
+    """Read a small file; `what` it should be is for the message.
 
     Raises
     ------
@@ -108,7 +148,7 @@ def local_bytes(path: Path, max_bytes: int) -> bytes:
     """
     try:
         if path.stat().st_size > max_bytes:
-            raise InputError.of(str(path), f"is larger than {max_bytes} bytes; is it the right file?")
+            raise InputError.of(str(path), f"is larger than {max_bytes} bytes; is this a {what}?")
         return path.read_bytes()
     except FileNotFoundError:
         raise InputError.of(str(path), "there is no such file") from None

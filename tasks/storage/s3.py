@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 import boto3
@@ -20,8 +20,8 @@ from core.errors import InputError, Problem, UnreachableError
 from tasks.settings import settings
 from tasks.storage.address import S3Url
 from tasks.storage.cache import PART, Cache, Lease
-from tasks.storage.failures import BrokenOffError, ChangedError, DamagedError, NotThereError, TakenError, told
-from tasks.storage.local import SUFFIXES, format_of
+from tasks.storage.failures import BrokenOffError, ChangedError, DamagedError, NotThereError, told
+from tasks.storage.local import SUFFIXES, is_data
 
 MAX_LISTED = 100_000
 CHUNK = 2**18
@@ -61,7 +61,7 @@ def copies() -> Cache:
 def find(url: S3Url) -> list[S3Url]:
     """Find the objects of an address: itself, those under a prefix, those that match a pattern, each with its tag.
 
-    As with folders, a prefix stands for the data files under it, and names that begin with ``_`` or ``.`` are left
+    As with folders, a prefix stands for the data files under it, and names hidden by a first ``_`` or ``.`` are left
     out. In a pattern ``*`` and ``?`` stop at ``/``, and ``**`` does not.
 
     Raises
@@ -86,18 +86,18 @@ def find(url: S3Url) -> list[S3Url]:
         try:
             return [pinned(url)]
         except NotThereError:
-            inside = _data_files(_listed(url, f"{url.key}/"))
+            inside = _data_files(url, f"{url.key}/")
             if not inside:
                 raise
             return inside
-    inside = _data_files(_listed(url, url.key))
+    inside = _data_files(url, url.key)
     if not inside:
         raise NotThereError.of(str(url), f"no data files stand under this prefix ({', '.join(SUFFIXES)})")
     return inside
 
 
-def _data_files(urls: Sequence[S3Url]) -> list[S3Url]:
-    return [url for url in urls if format_of(Path(url.name)) and not url.name.startswith(("_", "."))]
+def _data_files(url: S3Url, prefix: str) -> list[S3Url]:
+    return [item for item in _listed(url, prefix) if is_data(PurePosixPath(item.key.removeprefix(prefix)))]
 
 
 def _listed(url: S3Url, prefix: str) -> list[S3Url]:
@@ -311,8 +311,8 @@ def _take(item: _Object, body: Any, file: IO[bytes], stop: threading.Event) -> N
         raise BrokenOffError(f"{item.url}: the service broke off before the object's end")
 
 
-def read_bytes(url: S3Url, max_bytes: int) -> bytes:
-    """Read a small object.
+def read_bytes(url: S3Url, max_bytes: int, what: str) -> bytes:
+    """Read a small object; `what` it should be is for the message.
 
     Raises
     ------
@@ -325,32 +325,39 @@ def read_bytes(url: S3Url, max_bytes: int) -> bytes:
         answer = client().get_object(**_named(url))
         with contextlib.closing(answer["Body"]) as body:
             if answer["ContentLength"] > max_bytes:
-                raise InputError.of(str(url), f"is larger than {max_bytes} bytes; is it the right object?")
+                raise InputError.of(str(url), f"is larger than {max_bytes} bytes; is this a {what}?")
             return bytes(body.read())
 
 
-def put(path: Path, url: S3Url, *, once: bool = False) -> None:
-    """Write an object from a file; it appears whole or not at all.
+def put(path: Path, url: S3Url) -> None:
+    """Write an object from a file, over what may be there; it appears whole or not at all.
 
     Raises
     ------
-    TakenError
-        `once` was asked for, and an object of this name is there already.
     InputError
         No such bucket, or no permission.
     UnreachableError
         The service cannot be reached.
     """
-    named = {"Bucket": url.bucket, "Key": url.key}
-    condition = {"IfNoneMatch": "*"} if once else {}
+    _put(path, url, {})
+
+
+def put_once(path: Path, url: S3Url) -> bool:
+    """Write an object from a file unless there is one of this name; return whether it was written. See `put`."""
     try:
-        with _asked(url), path.open("rb") as file:
-            if path.stat().st_size <= SINGLE_PUT:
-                client().put_object(**named, **condition, Body=file)
-            else:
-                _put_parts(named, condition, file)
+        _put(path, url, {"IfNoneMatch": "*"})
     except ChangedError:
-        raise TakenError.of(str(url), "is there already") from None
+        return False
+    return True
+
+
+def _put(path: Path, url: S3Url, condition: dict[str, str]) -> None:
+    named = {"Bucket": url.bucket, "Key": url.key}
+    with _asked(url), path.open("rb") as file:
+        if path.stat().st_size <= SINGLE_PUT:
+            client().put_object(**named, **condition, Body=file)
+        else:
+            _put_parts(named, condition, file)
 
 
 def _put_parts(named: dict[str, str], condition: dict[str, str], file: IO[bytes]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import InputError
+from flows.cli import main
 from tasks.storage import S3Url, find_inputs, place_of
 from tasks.storage.s3 import _pattern
 
@@ -66,6 +67,22 @@ def test_an_address_with_credentials_is_refused_and_they_are_not_repeated(text: 
 def test_an_address_without_a_bucket_is_refused(text: str) -> None:
     with pytest.raises(InputError):
         S3Url.parse(text)
+
+
+@pytest.mark.parametrize("output", ["s3://lab", "s3://lab/", "s3://lab/runs/", "s3://lab/a.json?versionId=7"])
+def test_an_output_needs_the_name_of_an_object(output: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["calibrate", "golden.csv", "--judge", "lexical", "-o", output])
+    assert ended.value.code == 2
+    assert "names no object" in capsys.readouterr().err
+
+
+def test_an_output_must_not_be_an_input_in_object_storage_either(capsys: pytest.CaptureFixture[str]) -> None:
+    url = "s3://lab/a.parquet"
+    with pytest.raises(SystemExit) as ended:
+        main(["judge", "lexical", f"table:{url}", "-o", url])
+    assert ended.value.code == 2
+    assert "is an input" in capsys.readouterr().err
 
 
 def test_anything_without_a_scheme_is_a_path() -> None:

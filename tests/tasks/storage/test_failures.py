@@ -151,7 +151,7 @@ def test_another_size_than_was_found_means_that_the_object_has_changed(service: 
 def test_each_answer_has_its_message(service: Service, status: str, kind: type[AssayError], message: str) -> None:
     service.behaviours = [status]
     with pytest.raises(kind, match=message) as told:
-        read_bytes(place_of(URL), 1_000)
+        read_bytes(place_of(URL), 1_000, "record")
     assert "hush" not in str(told.value)
 
 
@@ -159,7 +159,7 @@ def test_a_failing_service_is_asked_as_often_as_the_settings_say(service: Servic
     use(ASSAY_S3_ATTEMPTS="2")
     service.behaviours = ["500"]
     with pytest.raises(UnreachableError, match=r"asked 2 time"):
-        read_bytes(place_of(URL), 1_000)
+        read_bytes(place_of(URL), 1_000, "record")
     assert len(service.ranges) == 2
 
 

@@ -16,7 +16,7 @@ from core.errors import InputError
 from flows.cli import main
 from tasks.builtin.starter import write_starter
 from tasks.storage import atomic, file_digest, find_inputs, pinned, place_of, read_bytes, s3, write_text
-from tasks.storage.failures import ChangedError, TakenError
+from tasks.storage.failures import ChangedError
 
 pytestmark = pytest.mark.e2e
 
@@ -50,7 +50,7 @@ def run(*arguments: str) -> int:
 
 
 def record(url: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(read_bytes(place_of(url), 10**7))
+    document: dict[str, Any] = json.loads(read_bytes(place_of(url), 10**7, "record"))
     return document
 
 
@@ -130,8 +130,13 @@ def test_records_without_a_name_go_to_the_records_folder_and_are_written_once(
     use(ASSAY_RECORDS=f"{there}/archive")
     arguments = ["measure", f"{there}/scores/*.parquet", "--calibration", f"{there}/records/calibration.json"]
     written: list[str] = []
-    put = s3.put
-    monkeypatch.setattr(s3, "put", lambda path, url, *, once: (written.append(url.suffix), put(path, url, once=once)))
+    put = s3.put_once
+
+    def noted(path: Path, url: s3.S3Url) -> bool:
+        written.append(url.suffix)
+        return put(path, url)
+
+    monkeypatch.setattr(s3, "put_once", noted)
     capsys.readouterr()
     assert run(*arguments, "--json") == 0
     assert written == [".parquet", ".json"]
@@ -235,15 +240,25 @@ def test_copies_are_evicted_to_stay_within_the_bound(client: Any, bucket: str, u
 def test_an_object_is_written_once_when_its_name_says_its_content(client: Any, bucket: str, tmp_path: Path) -> None:
     url = s3.S3Url.parse(f"s3://{bucket}/abc.json")
     (tmp_path / "one").write_bytes(b"one")
-    s3.put(tmp_path / "one", url, once=True)
-    with pytest.raises(TakenError):
-        s3.put(tmp_path / "one", url, once=True)
+    assert s3.put_once(tmp_path / "one", url)
+    assert not s3.put_once(tmp_path / "one", url)
     with atomic(url, once=True) as temporary:
         temporary.write_bytes(b"two")
-    assert read_bytes(url, 10) == b"one"
+    assert read_bytes(url, 10, "record") == b"one"
     with atomic(url) as temporary:
         temporary.write_bytes(b"two")
-    assert read_bytes(url, 10) == b"two"
+    assert read_bytes(url, 10, "record") == b"two"
+
+
+def test_a_record_names_the_bytes_that_stand_there_when_another_machine_wrote_them(
+    client: Any, bucket: str, tmp_path: Path, use: Callable[..., None]
+) -> None:
+    there = calibrated_and_measured(client, bucket, tmp_path / "mine")
+    identity = record(f"{there}/records/m.json")["id"]
+    client.put_object(Bucket=bucket, Key=f"archive/{identity}.decisions.parquet", Body=b"the same rows, other bytes")
+    use(ASSAY_RECORDS=f"{there}/archive")
+    assert run("measure", f"{there}/scores/", "--calibration", f"{there}/records/calibration.json") == 0
+    assert run("verify", f"{there}/archive/{identity}.json") == 0
 
 
 def test_nothing_appears_when_the_work_fails(client: Any, bucket: str) -> None:
@@ -261,9 +276,9 @@ def test_a_large_object_is_sent_in_parts_and_comes_back_whole(
     big = tmp_path / "big.csv"
     big.write_bytes(bytes(range(251)) * 50_000)
     url = s3.S3Url.parse(f"s3://{bucket}/big.csv")
-    s3.put(big, url, once=True)
+    assert s3.put_once(big, url)
     (file,) = find_inputs([str(url)], [])
     assert file_digest(file.path) == file_digest(big)
-    with pytest.raises(TakenError):
-        s3.put(big, url, once=True)
+    assert not s3.put_once(big, url)
+    s3.put(big, url)
     assert "Uploads" not in client.list_multipart_uploads(Bucket=bucket)

@@ -1,0 +1,249 @@
+"""``make bench``: performance as ratios within one run, with the answers checked equal.
+
+Absolute times differ between machines and days; a ratio to the same work done another way, in the same run, does not.
+Every measurement is CPU time of a process of its own, so that imports and caches are the same for both sides. Results
+are printed as a table and written to ``bench-results.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+PROJECT = Path(__file__).resolve().parents[2]
+CATEGORIES = ("hate", "violence", "self-harm", "sexual", "dangerous-instructions")
+TURNS = 4
+RUNS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of the table."""
+
+    goal: str
+    what: str
+    measured: str
+    wanted: str
+    reached: bool
+    value: float
+
+
+def write_long(path: Path, n_traces: int, *, scattered: bool = False, seed: int = 7) -> int:
+    """Write a long score table: text ids, 5 categories, 4 turns, row groups of a million rows."""
+    rng = np.random.default_rng(seed)
+    per_trace = TURNS * len(CATEGORIES)
+    schema = pa.schema([
+        ("trace_id", pa.string()), ("turn", pa.int64()), ("category", pa.dictionary(pa.int8(), pa.string())),
+        ("score", pa.float64()),
+    ])  # fmt: skip
+    turns = np.tile(np.repeat(np.arange(TURNS), len(CATEGORIES)), 50_000)
+    category = np.tile(np.arange(len(CATEGORIES), dtype=np.int8), 50_000 * TURNS)
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for first in range(0, n_traces, 50_000):
+            n = min(50_000, n_traces - first)
+            rows = n * per_trace
+            trace = np.repeat(np.arange(n), per_trace)
+            order = rng.permutation(rows) if scattered else np.arange(rows)
+            ids = pa.array([f"trace-{first + i:09d}" for i in range(n)])
+            columns = [
+                pa.DictionaryArray.from_arrays(pa.array(trace[order], pa.int32()), ids).cast(pa.string()),
+                pa.array(turns[:rows][order]),
+                pa.DictionaryArray.from_arrays(pa.array(category[:rows][order]), pa.array(CATEGORIES)),
+                pa.array(np.round(rng.beta(1, 6, rows), 4)[order]),
+            ]
+            writer.write_table(pa.table(columns, schema=schema))
+    return n_traces * per_trace
+
+
+SCAN = """
+import pyarrow.parquet as pq
+with pq.ParquetFile({path!r}, read_dictionary=["trace_id", "category"], pre_buffer=False) as file:
+    for batch in file.iter_batches(131072, columns=["trace_id", "turn", "category", "score"], use_threads=False):
+        pass
+"""
+
+COUNT = """
+from tests.benchmarks.bench import counted
+counted({path!r}, {expected!r})
+"""
+
+# pyarrow takes in pandas as soon as it meets an array.
+IMPORT_ONLY = "import pandas, pyarrow.parquet, tasks.tables, tasks.readers.table, core.instrument.measurement"
+
+
+def counted(path: str, expected: int | None) -> None:
+    """Count the units of a file with the engine (runs in a process of its own)."""
+    from tasks.storage import InputFile
+    from tasks.tables import ScoreScan, count_units, open_all
+
+    sources = open_all([InputFile(path=Path(path), name="bench")])
+    scan = ScoreScan(sources, "scores", CATEGORIES)
+    counts, _ = count_units(
+        scan, [0.5] * len(CATEGORIES), n_composite=len(CATEGORIES), turn_bins=(1, 2, 3, 4, 8), attempts="each",
+        last_turn_only=False, decisions=None,
+    )  # fmt: skip
+    scan.check(CATEGORIES)
+    if expected is not None and counts.n_traces != expected:
+        raise SystemExit(f"{counts.n_traces} traces counted, {expected} expected")
+
+
+def peak_memory() -> float:
+    """Peak memory of this process in MB."""
+    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:")]
+    return int(line.split()[1]) / 1024
+
+
+def process(code: str) -> tuple[float, float]:
+    """Run code in a new process; returns (CPU seconds, peak memory in MB)."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # Not ru_maxrss: a new process inherits its parent's.
+    peak = f"{code}\nimport sys\nfrom tests.benchmarks.bench import peak_memory\nprint(peak_memory(), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", peak], cwd=PROJECT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return cpu, float(done.stderr.split()[-1])
+
+
+def best(code: str) -> tuple[float, float]:
+    """Run code several times; returns the median CPU seconds and the largest peak."""
+    runs = [process(code) for _ in range(RUNS)]
+    return statistics.median(cpu for cpu, _ in runs), max(peak for _, peak in runs)
+
+
+def production(folder: Path, n_traces: int) -> list[Row]:
+    """P1 and P2: the engine against reading the same columns."""
+    base_cpu, base_peak = best(IMPORT_ONLY)
+    rows = []
+    for scattered, goal, ratio_wanted, peak_wanted in ((False, "P1", 3.0, 128.0), (True, "P2", 3.5, 640.0)):
+        path = folder / f"scores-{scattered}.parquet"
+        n = write_long(path, n_traces, scattered=scattered)
+        scan, _ = best(SCAN.format(path=str(path)))
+        engine, peak = best(COUNT.format(path=str(path), expected=n_traces))
+        layout = "scattered within 1e6-row groups" if scattered else "grouped"
+        ratio = (engine - base_cpu) / scan
+        rows.append(Row(
+            goal=goal, what=f"{n:.0e} rows, {layout}: CPU against reading the columns", measured=f"{ratio:.2f}x",
+            wanted=f"<= {ratio_wanted:g}x", reached=ratio <= ratio_wanted, value=ratio,
+        ))  # fmt: skip
+        rows.append(Row(
+            goal=goal, what=f"{n:.0e} rows, {layout}: memory over the imported process",
+            measured=f"{peak - base_peak:.0f} MB", wanted=f"<= {peak_wanted:g} MB",
+            reached=peak - base_peak <= peak_wanted, value=peak - base_peak,
+        ))  # fmt: skip
+    return rows
+
+
+def cpu_of(work: Callable[[], Any], at_least: float = 0.2) -> float:
+    """CPU seconds of one call, from as many calls as take some time."""
+    calls, began = 0, time.process_time()
+    while time.process_time() - began < at_least:
+        work()
+        calls += 1
+    return (time.process_time() - began) / calls
+
+
+def calibration() -> list[Row]:
+    """The Youden sweep and a bootstrap resample against scikit-learn, thresholds checked equal."""
+    from sklearn.metrics import roc_curve
+
+    from core.instrument.threshold import RankedScores
+
+    rows = []
+    for n in (1_000, 100_000):
+        rng = np.random.default_rng(n)
+        labels = rng.integers(0, 2, n)
+        scores = rng.beta(2 + labels, 3 - labels)
+        ranked = RankedScores(scores, labels)
+        weights = rng.multinomial(n, np.full(n, 1 / n)).astype(np.int64)
+        repeated = np.repeat(np.arange(n), weights)
+
+        def by_sklearn(y: Any = labels[repeated], s: Any = scores[repeated]) -> float:
+            fpr, tpr, thresholds = roc_curve(y, s, drop_intermediate=False)
+            return float(thresholds[int(np.argmax(tpr - fpr))])
+
+        def by_ranks(r: RankedScores = ranked, w: Any = weights) -> float:
+            found = r.best_rank(w)
+            return float(r.values[found[0]]) if found else float("nan")
+
+        if by_sklearn() != by_ranks():
+            raise SystemExit("the resample's threshold differs from scikit-learn's")
+        ratio = cpu_of(by_sklearn) / cpu_of(by_ranks)
+        wanted = 15 if n == 1_000 else 8
+        rows.append(Row(
+            goal="P5", what=f"bootstrap resample of {n:,} traces against scikit-learn", measured=f"{ratio:.1f}x",
+            wanted=f">= {wanted}x", reached=ratio >= wanted, value=ratio,
+        ))  # fmt: skip
+    return rows
+
+
+def intervals() -> list[Row]:
+    """One corrected interval."""
+    from core.inference.prevalence import Counts, lang_reiczigel_interval
+
+    counts = Counts(
+        flagged=280.0, traces=2000.0, true_positives=180.0, positives=200.0, true_negatives=190.0, negatives=200.0
+    )
+    seconds = cpu_of(lambda: lang_reiczigel_interval(counts, 1.959964))
+    return [Row(
+        goal="P9", what="one Lang-Reiczigel interval", measured=f"{1000 * seconds:.4f} ms", wanted="<= 0.1 ms",
+        reached=seconds <= 1e-4, value=1000 * seconds,
+    )]  # fmt: skip
+
+
+def commands(folder: Path) -> list[Row]:
+    """P11: what a command costs before it does anything."""
+    (folder / "small.csv").write_text("trace_id,category,score\n" + "".join(f"{i},hate,0.5\n" for i in range(50)))
+    heavy = _wall([sys.executable, "-c", "import prefect, mlflow"])
+    assay = str(Path(sys.executable).with_name("assay"))
+    rows = []
+    for what, arguments in (("--help", ["--help"]), ("check of a small file", ["check", str(folder / "small.csv")])):
+        ratio = _wall([assay, *arguments]) / heavy
+        rows.append(Row(
+            goal="P11", what=f"assay {what}: time against `import prefect, mlflow`", measured=f"{ratio:.2f}x",
+            wanted="<= 0.5x", reached=ratio <= 0.5, value=ratio,
+        ))  # fmt: skip
+    return rows
+
+
+def _wall(command: list[str]) -> float:
+    times = []
+    for _ in range(RUNS + 1):
+        began = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True)
+        times.append(time.perf_counter() - began)
+    return statistics.median(times[1:])
+
+
+def main() -> None:
+    """Run everything; ``--rows N`` sets the size of the production tables."""
+    n_traces = int(sys.argv[sys.argv.index("--rows") + 1]) // 20 if "--rows" in sys.argv else 500_000
+    with tempfile.TemporaryDirectory() as name:
+        rows = [*production(Path(name), n_traces), *calibration(), *intervals(), *commands(Path(name))]
+    table = Table("goal", "what", "measured", "wanted", "reached")
+    for row in rows:
+        table.add_row(row.goal, row.what, row.measured, row.wanted, "yes" if row.reached else "NO")
+    Console(width=130).print(table)
+    report = {"python": platform.python_version(), "machine": platform.machine(), "rows": [asdict(row) for row in rows]}
+    (PROJECT / "bench-results.json").write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
