@@ -17,8 +17,9 @@ from tasks.storage.inputs import InputFile, fetched, find_inputs
 from tasks.storage.local import SUFFIXES, file_digest, folder_for, format_of, local_atomic, local_bytes
 
 __all__ = [
-    "SUFFIXES", "InputFile", "Place", "S3Url", "atomic", "check_writable", "delivered", "digest_of", "exists", "fetched",
-    "file_digest", "find_inputs", "folder_for", "format_of", "is_s3", "pinned", "place_of", "read_bytes", "write_text",
+    "SUFFIXES", "InputFile", "Place", "S3Url", "atomic", "check_writable", "delivered", "digest_of", "exists",
+    "fetched", "file_digest", "find_inputs", "folder_for", "format_of", "is_s3", "pinned", "place_of", "read_bytes",
+    "write_text",
 ]  # fmt: skip
 
 
