@@ -101,6 +101,10 @@ def object_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectSe
     finally:
         process.kill()  # it would take half a minute to say goodbye to itself
         process.wait(timeout=30)
+        for port in (master, volume, filer, s3):
+            for number in (port, port + 10_000):
+                for leftover in Path("/tmp").glob(f"seaweedfs-*-{number}.sock"):  # where SeaweedFS always puts them
+                    leftover.unlink(missing_ok=True)
 
 
 def _free_ports(count: int) -> list[int]:
