@@ -295,6 +295,13 @@ def test_a_stratum_without_an_error_is_worth_no_more_than_its_traces(lab: Any) -
     assert e.n_positive == pytest.approx(20, rel=1e-6)
 
 
+def test_strata_that_differ_are_together_worth_no_more_than_all_their_traces(lab: Any) -> None:
+    calibration = lab.calibrated((1, 99, 100, 99, 100), (2, 52, 100, 99, 100))
+    e = lab.measured(calibration, (1, 60, 200), (2, 60, 200)).composite.prevalence.effective
+    assert e.sensitivity == pytest.approx(0.755)
+    assert e.n_positive == 200  # stratified sampling would make them worth 290
+
+
 def test_the_pooled_optimism_is_taken_off_the_weighted_rates(lab: Any) -> None:
     spec = InstrumentSpec(optimism=OptimismSpec(resamples=100))
     calibration = lab.calibrated((1, 98, 100, 196, 200), (2, 45, 50, 60, 100), spec=spec)
