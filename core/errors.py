@@ -96,4 +96,4 @@ class MismatchError(AssayError):
 
 
 class UnreachableError(AssayError):
-    """A service cannot be reached (exit code 4)."""
+    """A service cannot be reached, or does not do its part after several attempts (exit code 4)."""

@@ -65,7 +65,7 @@ def cli(ctx: click.Context, log_format: str) -> None:
       assay judge lexical conversations.csv -o scores.parquet
       assay measure scores.parquet --calibration calibration.json -o measurement.json
 
-    Exit codes: 0 done; 1 `verify` found a mismatch; 2 bad input or usage; 4 a service is unreachable.
+    Exit codes: 0 done; 1 `verify` found a mismatch; 2 bad input or usage; 4 a service cannot be reached.
     """
     ctx.obj = {"log_format": log_format}
 

@@ -13,11 +13,23 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from core.errors import InputError, RecordError
+from core.errors import AssayError, InputError, Problem, RecordError, UnreachableError
 from core.instrument.calibrated import Calibration
 from core.records import Document, FileReference, build, parse, plain, seal
 from tasks.settings import settings
-from tasks.storage import atomic, file_digest, folder_for
+from tasks.storage import (
+    Place,
+    S3Url,
+    atomic,
+    check_writable,
+    delivered,
+    exists,
+    folder_for,
+    is_s3,
+    pinned,
+    place_of,
+    read_bytes,
+)
 
 MAX_RECORD_BYTES = 64_000_000
 _PACKAGES = ("assay", "numpy", "scipy", "pandas", "scikit-learn", "pyarrow")
@@ -36,10 +48,16 @@ class Derived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """A record on disk."""
+    """A record that was written, and where."""
 
     document: Document
-    path: Path
+    path: Place
+
+
+def records_folder() -> Place:
+    """Return the folder or prefix of the records that were written without ``-o``."""
+    elsewhere = settings().records
+    return place_of(elsewhere) if elsewhere else settings().records_dir
 
 
 def sealed(derived: Derived) -> Document:
@@ -56,11 +74,16 @@ def sealed(derived: Derived) -> Document:
 
 
 @contextlib.contextmanager
-def scratch_beside(output: Path | None) -> Iterator[Path]:
-    """Give a temporary folder on the disk where the record will stand, for its outputs; it is gone afterwards."""
-    with folder_for(output or settings().records_dir / "record.json") as place:
+def scratch_beside(output: Place | None) -> Iterator[Path]:
+    """Give a temporary folder on the disk where the record will stand, for its outputs; it is gone afterwards.
+
+    For a record that goes to object storage it is the system's.
+    """
+    place = output or records_folder() / "record.json"
+    check_writable(place)
+    with folder_for(place if isinstance(place, Path) else Path(tempfile.gettempdir(), "record.json")) as beside:
         try:
-            folder = tempfile.TemporaryDirectory(dir=place, prefix=".assay-")
+            folder = tempfile.TemporaryDirectory(dir=beside, prefix=".assay-")
         except OSError as error:
             raise InputError.of(
                 str(place), f"cannot be written: {error.strerror}; choose another place with -o"
@@ -69,29 +92,55 @@ def scratch_beside(output: Path | None) -> Iterator[Path]:
             yield Path(name)
 
 
-def write_record(document: Document, output: Path | None, outputs: Sequence[tuple[str, Path, int]]) -> Written:
+def write_record(document: Document, output: Place | None, outputs: Sequence[tuple[str, Path, int]]) -> Written:
     """Write a record and, before it, the data files that belong to it: a record is there only with all of them.
+
+    In object storage a record without a name of its own is written once: its name says its content, so where it is
+    there already, with its data files, these stay and are returned. What object storage does not take is kept in the
+    user's data folder, and the error says where.
 
     Parameters
     ----------
     document : dict
         A sealed record.
-    output : Path, optional
-        Its path; without one it goes to ``records/<id>.json`` in the user's data folder.
+    output : Path or S3Url, optional
+        Its place; without one it goes to ``<id>.json`` in the records folder.
     outputs : sequence of (role, temporary path, rows)
         Data files to keep beside the record as ``<stem>.<role>.parquet``.
     """
-    path = output or settings().records_dir / f"{document['id']}.json"
+    place = output or records_folder() / f"{document['id']}.json"
+    try:
+        return _written(document, place, outputs, once=output is None)
+    except (InputError, UnreachableError) as error:
+        if isinstance(place, Path):
+            raise
+        raise _kept_here(document, outputs, error) from None
+
+
+def _kept_here(
+    document: Document, outputs: Sequence[tuple[str, Path, int]], error: InputError | UnreachableError
+) -> AssayError:
+    """Keep on this machine what object storage did not take: the work behind it may have been long."""
+    kept = settings().records_dir / f"{document['id']}.json"
+    _written(document, kept, outputs, once=True)
+    if isinstance(error, InputError):
+        return InputError([*error.problems, Problem(source=str(kept), message="the record is kept here instead")])
+    return UnreachableError(f"{error}\nThe record is kept here instead: {kept}")
+
+
+def _written(document: Document, place: Place, outputs: Sequence[tuple[str, Path, int]], *, once: bool) -> Written:
     named = []
-    with atomic(path) as record, contextlib.ExitStack() as stack:
+    # The record is opened first, so that it is placed last.
+    with atomic(place, once=once) as record, contextlib.ExitStack() as stack:
         for role, temporary, rows in outputs:
-            kept = path.with_name(f"{path.stem}.{role}.parquet")
-            placed = stack.enter_context(atomic(kept))
-            temporary.replace(placed)
-            named.append(FileReference(role=role, uri=kept.name, sha256=file_digest(placed), rows=rows))
+            kept = place.with_name(f"{place.stem}.{role}.parquet")
+            sha256 = stack.enter_context(delivered(temporary, kept, once=once))
+            named.append(FileReference(role=role, uri=kept.name, sha256=sha256, rows=rows))
         document = {**document, "outputs": [plain(item) for item in sorted(named, key=lambda item: item.role)]}
         record.write_text(dumped(document), encoding="utf-8")
-    return Written(document=document, path=path)
+    if once and isinstance(place, S3Url):
+        document = load_record(place)
+    return Written(document=document, path=place)
 
 
 def dumped(document: Document) -> str:
@@ -103,8 +152,8 @@ def dumped(document: Document) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def load_record(path: Path, *, check_id: bool = True) -> Document:
-    """Read a record from a file.
+def load_record(place: Place, *, check_id: bool = True) -> Document:
+    """Read a record from a file or object.
 
     Raises
     ------
@@ -112,23 +161,19 @@ def load_record(path: Path, *, check_id: bool = True) -> Document:
         No such file, or no permission.
     RecordError
         It is not a record, was altered, or is of a future version.
+    UnreachableError
+        Object storage cannot be reached.
     """
     try:
-        if path.stat().st_size > MAX_RECORD_BYTES:
-            raise InputError.of(str(path), f"is larger than {MAX_RECORD_BYTES} bytes; is this a record?")
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError.of(str(path), "there is no such file") from None
+        text = read_bytes(place, MAX_RECORD_BYTES, "record").decode("utf-8")
     except UnicodeDecodeError:
-        raise RecordError(f"{path}: not a record (text expected)") from None
-    except OSError as error:
-        raise InputError.of(str(path), f"cannot be read: {error.strerror}") from None
+        raise RecordError(f"{place}: not a record (text expected)") from None
     try:
-        document = parse(text, source=str(path), check_id=check_id)
+        document = parse(text, source=str(place), check_id=check_id)
         _ = [(Path(item["uri"]), item["sha256"]) for item in document.get("outputs", [])]  # no part of the id
         return document
     except (KeyError, TypeError, AttributeError):  # parts of a record, but not of the kinds that a record has
-        raise RecordError(f"{path}: not a whole record; its parts are missing or of the wrong kind") from None
+        raise RecordError(f"{place}: not a whole record; its parts are missing or of the wrong kind") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,33 +185,33 @@ class FoundCalibration:
     reference: FileReference
 
 
-def find_record(reference: str, tracking_uri: str | None = None) -> tuple[Path, str]:
-    """Follow a reference to a record: its file, its id in the records folder, or MLflow's name for it.
+def find_record(reference: str, tracking_uri: str | None = None) -> tuple[Place, str]:
+    """Follow a reference to a record: its file or object, its id in the records folder, or MLflow's name for it.
 
     Parameters
     ----------
     reference : str
-        A path, an id, ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, ``runs:/RUN_ID`` or a run's id.
+        A path, ``s3://bucket/key``, an id, ``models:/NAME@ALIAS``, ``models:/NAME/VERSION``, ``runs:/RUN_ID`` or a
+        run's id.
     tracking_uri : str, optional
         MLflow's address, where it is not the configured one.
 
     Returns
     -------
-    path : Path
+    place : Path or S3Url
     uri : str
-        The resolved path, or MLflow's name with an alias resolved to the version that it means now.
+        The resolved place, or MLflow's name with an alias resolved to the version that it means now.
     """
-    path = Path(reference)
-    if not path.exists():
-        if (inside := settings().records_dir / f"{reference}.json").exists():
-            path = inside
-        else:
-            from tasks.tracking.references import fetch, is_reference
+    if not Path(reference).exists() and not is_s3(reference):
+        if exists(inside := records_folder() / f"{reference}.json"):
+            return inside, str(pinned(inside))
+        from tasks.tracking.references import fetch, is_reference
 
-            if is_reference(reference):
-                fetched = fetch(reference, tracking_uri)
-                return fetched.path, fetched.uri
-    return path, str(path.resolve())
+        if is_reference(reference):
+            fetched = fetch(reference, tracking_uri)
+            return fetched.path, fetched.uri
+    place = pinned(place_of(reference))
+    return place, str(place)
 
 
 def find_calibration(reference: str, tracking_uri: str | None = None) -> FoundCalibration:
@@ -175,17 +220,17 @@ def find_calibration(reference: str, tracking_uri: str | None = None) -> FoundCa
     A file that is a link, or that is overwritten by each new calibration, is an alias: the record that it leads to
     now is named by its id, and its path is resolved.
     """
-    path, uri = find_record(reference, tracking_uri)
-    found = read_calibration(load_record(path), path)
+    place, uri = find_record(reference, tracking_uri)
+    found = read_calibration(load_record(place), place)
     return replace(found, reference=replace(found.reference, uri=uri))
 
 
-def read_calibration(document: Document, path: Path) -> FoundCalibration:
+def read_calibration(document: Document, place: Place) -> FoundCalibration:
     """Read a calibration out of its record."""
     if not document["schema"].startswith("assay.calibration/"):
-        raise RecordError(f"{path}: is a record of {document['schema']}; a calibration is needed")
+        raise RecordError(f"{place}: is a record of {document['schema']}; a calibration is needed")
     return FoundCalibration(
         document=document,
-        calibration=build(Calibration, document["result"], where=f"{path}: result"),
-        reference=FileReference(role="calibration", uri=str(path.resolve()), sha256=document["id"]),
+        calibration=build(Calibration, document["result"], where=f"{place}: result"),
+        reference=FileReference(role="calibration", uri=str(pinned(place)), sha256=document["id"]),
     )

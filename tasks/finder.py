@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from core.errors import InputError, MismatchError, RecordError
-from tasks.archive import FoundCalibration, find_record, load_record, read_calibration
+from core.errors import InputError, MismatchError, RecordError, UnreachableError
+from tasks.archive import FoundCalibration, find_record, load_record, read_calibration, records_folder
 from tasks.readers import reader_names
-from tasks.settings import settings
-from tasks.storage import InputFile, file_digest, format_of
+from tasks.storage import InputFile, Place, S3Url, exists, fetched, file_digest, format_of, place_of
 from tasks.tracking.references import is_reference
+
+T = TypeVar("T")
 
 MAX_SEARCHED = 10_000
 """Files looked at in the folders that the user names."""
@@ -20,10 +21,11 @@ MAX_SEARCHED = 10_000
 class InputFinder:
     """Finds a record's inputs: where they were, beside the record, or by digest in the given folders."""
 
-    def __init__(self, record: Path, folders: Sequence[Path], tracking_uri: str | None = None) -> None:
+    def __init__(self, record: Place, folders: Sequence[Path], tracking_uri: str | None = None) -> None:
         self._record, self._tracking_uri = record, tracking_uri
         self._folders = list(folders)
         self._by_digest: dict[str, Path] | None = None
+        self._failure: InputError | UnreachableError | None = None
 
     def files(self, inputs: Sequence[Any], role: str) -> list[InputFile]:
         """Return the data files of a role."""
@@ -33,12 +35,13 @@ class InputFinder:
         recorded = str(item.get("uri", ""))
         prefix, colon, rest = recorded.partition(":")
         reader, uri = (prefix, rest) if colon and prefix in reader_names() else ("table", recorded)
-        path = Path(uri)
+        place = place_of(uri)
         changed = False
-        for candidate in (path, self._record.parent / path.name):
-            if candidate.is_file():
-                if file_digest(candidate) == item["sha256"]:
-                    return InputFile(path=candidate, name=str(candidate), reader=reader)
+        for candidate in (_whatever_tag(place), self._record.parent / place.name):
+            file = self._reached(candidate, lambda there: _opened(there, reader))
+            if file is not None:
+                if file_digest(file.path) == item["sha256"]:
+                    return file
                 changed = True
         found = self._search(item["sha256"])
         if found is not None:
@@ -47,7 +50,22 @@ class InputFinder:
             raise MismatchError(
                 f"{uri}: has changed since the record was made (sha256 {item['sha256'][:12]}... expected)"
             )
+        self._tell_failure()
         raise InputError.of(uri, "this input is not there; name a folder that holds it with --inputs")
+
+    def _reached(self, place: Place, read: Callable[[Place], T]) -> T | None:
+        """Read what is at a place; that object storage refuses or is unreachable is told only if nothing else helps."""
+        try:
+            return read(place) if exists(place) else None
+        except (InputError, UnreachableError) as error:
+            if isinstance(place, Path):
+                raise
+            self._failure = self._failure or error
+            return None
+
+    def _tell_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
     def _search(self, sha256: str) -> Path | None:
         if self._by_digest is None:
@@ -63,33 +81,45 @@ class InputFinder:
             raise RecordError(f"{self._record}: names {len(items)} calibrations; a measurement has one")
         item, tried = items[0], []
         for path in self._calibration_places(item):
-            if not path.is_file():
-                continue
             try:
-                document = load_record(path)
+                document = self._reached(path, load_record)
             except (RecordError, InputError) as error:  # something else stands there by now: look further
                 tried.append(str(error))
+                continue
+            if document is None:
                 continue
             if document["id"] == item["sha256"]:
                 return read_calibration(document, path)
             tried.append(f"{path} now holds {document['id'][:12]}...")
+        self._tell_failure()
         where = f" ({'; '.join(tried)})" if tried else ""
         raise InputError.of(
             str(item.get("uri", "")),
             f"calibration {item['sha256'][:12]}... is not to be found{where}; name its folder with --inputs",
         )
 
-    def _calibration_places(self, item: Any) -> Iterator[Path]:
-        path = Path(str(item.get("uri", "")))
-        yield path
-        yield self._record.parent / path.name
-        yield settings().records_dir / f"{item['sha256']}.json"
+    def _calibration_places(self, item: Any) -> Iterator[Place]:
+        place = place_of(str(item.get("uri", "")))
+        yield _whatever_tag(place)
+        yield self._record.parent / place.name
+        yield records_folder() / f"{item['sha256']}.json"
         for folder in self._folders:
             for candidate in sorted(folder.rglob("*.json"))[:MAX_SEARCHED]:
                 if _mentions(candidate, item["sha256"]):
                     yield candidate
         if is_reference(reference := str(item.get("uri", ""))):
             yield find_record(reference, self._tracking_uri)[0]
+
+
+def _whatever_tag(place: Place) -> Place:
+    """Address the recorded version, where there is one; else the latest, since the digest decides and not the tag."""
+    return place if isinstance(place, Path) or place.version else place.latest
+
+
+def _opened(place: Place, reader: str) -> InputFile:
+    if isinstance(place, S3Url):
+        return fetched([place], reader)[0]
+    return InputFile(path=place, name=str(place), reader=reader)
 
 
 def _mentions(path: Path, sha256: str) -> bool:

@@ -1,13 +1,16 @@
-"""What the environment decides: where records and cached answers are kept."""
+"""What the environment decides: where records and cached answers are kept, and how object storage is asked."""
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import platformdirs
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, ByteSize, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from core.errors import InputError, Problem
 
 
 class Settings(BaseSettings):
@@ -18,10 +21,21 @@ class Settings(BaseSettings):
     data_dir : Path
         Records without a path of their own go to ``records/`` in it.
     cache_dir : Path
-        Judges' answers, by fingerprint and text digest; safe to delete.
+        Judges' answers, by fingerprint and text digest, and in ``s3/`` copies of objects; safe to delete.
     tracking_uri : str or None
         MLflow's address, also read from ``MLFLOW_TRACKING_URI``; ``none`` switches tracking off. None: a SQLite
         database in `data_dir`.
+    records : str or None
+        Where records without a path of their own go instead: a folder, or ``s3://bucket/prefix``.
+    cache_bytes : int
+        Bound of all copies of objects together; ``20GB`` and the like are understood.
+    s3_timeout : float
+        Seconds without an answer of object storage after which an attempt is given up.
+    s3_attempts : int
+        How often a request to object storage is made before it counts as failed.
+    s3_addressing : {'path', 'virtual'}, optional
+        Whether the bucket stands in the path or in the host name. Default: in the path where ``AWS_ENDPOINT_URL`` (or
+        ``AWS_ENDPOINT_URL_S3``) is set, else as boto3 decides.
     """
 
     model_config = SettingsConfigDict(env_prefix="ASSAY_", frozen=True)
@@ -31,10 +45,15 @@ class Settings(BaseSettings):
     tracking_uri: str | None = Field(
         default=None, validation_alias=AliasChoices("ASSAY_TRACKING_URI", "MLFLOW_TRACKING_URI")
     )
+    records: str | None = None
+    cache_bytes: ByteSize = ByteSize(20_000_000_000)
+    s3_timeout: float = Field(default=60.0, gt=0)
+    s3_attempts: int = Field(default=4, ge=1, le=20)
+    s3_addressing: Literal["path", "virtual"] | None = None
 
     @property
     def records_dir(self) -> Path:
-        """Folder of the records that were written without ``-o``."""
+        """Folder of the records that were written without ``-o``, unless `records` names another place."""
         return self.data_dir / "records"
 
     @property
@@ -45,5 +64,17 @@ class Settings(BaseSettings):
 
 @cache
 def settings() -> Settings:
-    """Return the settings, read once."""
-    return Settings()
+    """Return the settings, read once.
+
+    Raises
+    ------
+    InputError
+        All variables whose values cannot be used.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        raise InputError(
+            Problem(source="_".join(["ASSAY", *map(str, item["loc"])]).upper(), message=item["msg"])
+            for item in error.errors(include_input=False)
+        ) from None

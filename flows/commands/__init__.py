@@ -14,14 +14,33 @@ import click
 
 if TYPE_CHECKING:
     from tasks.archive import Written
+    from tasks.storage import Place
     from tasks.tracking import Promotion
 
 SHOW_AFTER_SECONDS = 2.0
 EXIT_INTERRUPTED = 130
 
+
+def place(value: str) -> Place:
+    """Read an argument that is a path, or an address in object storage (``s3://bucket/key``)."""
+    from tasks.storage import place_of
+
+    return place_of(value)
+
+
+def output_place(value: str) -> Place:
+    """Read where an output goes; a folder, a prefix or a version of an object is no place for it."""
+    found = place(value)
+    if isinstance(found, Path) and found.is_dir():
+        raise click.BadParameter(f"{value!r} is a directory.")
+    if not isinstance(found, Path) and (not found.name or found != found.latest):
+        raise click.BadParameter(f"{value!r} names no object; s3://BUCKET/KEY is expected.")
+    return found
+
+
 output_option = click.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False),
-    help="Where the record goes; data files are written beside it. Default: the user's data folder.",
+    "-o", "--output", type=output_place, metavar="FILE",
+    help="Where the record goes (also s3://BUCKET/KEY); data files are written beside it. Default: the records folder.",
 )  # fmt: skip
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the record on stdout, and nothing else.")
 confidence_option = click.option(
@@ -80,16 +99,22 @@ def progress(what: str) -> Iterator[Callable[[int], None]]:
         bar.stop()
 
 
-def refuse_overwriting(output: Path | None, inputs: Iterable[str | Path | None]) -> None:
+def refuse_overwriting(output: Place | None, inputs: Iterable[str | Path | None]) -> None:
     """Refuse an output that would take the place of one of its inputs."""
     if output is None:
         return
-    place = os.path.realpath(output)
+    place = _real(str(output))
     for item in inputs:
         # A prefix may name the reader: READER:PATH.
         names = () if item is None else (str(item), str(item).partition(":")[2])
-        if any(name and os.path.realpath(name) == place for name in names):
+        if any(name and _real(name) == place for name in names):
             raise click.UsageError(f"-o {output} is an input; choose another place for the output")
+
+
+def _real(name: str) -> str:
+    from tasks.storage import is_s3
+
+    return name if is_s3(name) else os.path.realpath(name)
 
 
 def show(written: Written, report: Callable[[Any], Any], *, as_json: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,6 +19,9 @@ from flows.commands import (
     track,
     tracking_option,
 )
+
+if TYPE_CHECKING:
+    from tasks.storage import Place
 
 
 @click.command(name="calibrate")
@@ -49,7 +53,7 @@ def command(
     declared: Path | None,
     accept_judge: bool,
     confidence_level: float | None,
-    output: Path | None,
+    output: Place | None,
     as_json: bool,
     tracking_uri: str | None,
     promote: bool,

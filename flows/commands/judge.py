@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from flows.commands import progress, refuse_overwriting
+from flows.commands import output_place, progress, refuse_overwriting
+
+if TYPE_CHECKING:
+    from tasks.storage import Place
 
 
 @click.command(name="judge")
 @click.argument("name")
 @click.argument("texts", nargs=-1, required=True)
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, metavar="SCORES.parquet"
-)
+@click.option("-o", "--output", type=output_place, required=True, metavar="SCORES.parquet")
 @click.option("--no-cache", is_flag=True, help="Ask the judge again, whatever it answered before.")
-def command(name: str, texts: tuple[str, ...], output: Path, no_cache: bool) -> None:
+def command(name: str, texts: tuple[str, ...], output: Place, no_cache: bool) -> None:
     r"""Run a registered judge on conversations: columns trace_id, turn, text (and attempt, cluster, target).
 
     Answers are cached by the judge's fingerprint and the texts' digest: an interrupted run goes on where it stopped.
@@ -26,6 +27,7 @@ def command(name: str, texts: tuple[str, ...], output: Path, no_cache: bool) -> 
       assay judge lexical conversations.csv -o scores.parquet
     """
     import tempfile
+    from pathlib import Path
 
     from flows.pipelines.judging import run_judge
     from tasks.reporting.terminal import console, words

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -18,6 +18,9 @@ from flows.commands import (
     track,
     tracking_option,
 )
+
+if TYPE_CHECKING:
+    from tasks.storage import Place
 
 
 @click.command(name="measure")
@@ -53,7 +56,7 @@ def command(
     attempts: str | None,
     accept_judge: bool,
     confidence_level: float | None,
-    output: Path | None,
+    output: Place | None,
     as_json: bool,
     tracking_uri: str | None,
 ) -> None:

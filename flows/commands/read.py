@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from flows.commands import refuse_overwriting
+from flows.commands import output_place, refuse_overwriting
 
 if TYPE_CHECKING:
     from tasks.convert import Conversion
+    from tasks.storage import Place
 
 
 def _pair(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -48,7 +48,7 @@ def _check_options(conversion: Conversion) -> None:
 @click.command(name="read")
 @click.argument("tool")
 @click.argument("file")
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, metavar="OUT.parquet")
+@click.option("-o", "--output", type=output_place, required=True, metavar="OUT.parquet")
 @click.option(
     "--as",
     "kind",
@@ -75,7 +75,7 @@ def _check_options(conversion: Conversion) -> None:
 def command(
     tool: str,
     file: str,
-    output: Path,
+    output: Place,
     kind: str | None,
     category: str | None,
     renamed: dict[str, str],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from core.errors import InputError
 from core.instrument.calibration import calibrate
@@ -20,7 +19,7 @@ from tasks.judges.run import judge_table
 from tasks.readers import reader_names
 from tasks.settings import settings
 from tasks.steps import Runner, direct
-from tasks.storage import InputFile, find_inputs
+from tasks.storage import InputFile, Place, find_inputs
 from tasks.tables import (
     MemorySource,
     Progress,
@@ -97,7 +96,7 @@ def run_calibration(
     *,
     confidence_level: float | None = None,
     accept_judge: bool = False,
-    output: Path | None = None,
+    output: Place | None = None,
     progress: Progress = no_progress,
 ) -> Written:
     """Calibrate and write the record with its golden maxima."""
@@ -119,7 +118,7 @@ def run_calibration(
         return write_record(document, output, [("golden_maxima", maxima, rows)])
 
 
-def run_declared(spec: DeclaredSpec, *, confidence_level: float | None = None, output: Path | None = None) -> Written:
+def run_declared(spec: DeclaredSpec, *, confidence_level: float | None = None, output: Place | None = None) -> Written:
     """Write the record of a declared calibration."""
     if confidence_level is not None:
         spec = replace(spec, confidence_level=confidence_level)

@@ -12,14 +12,14 @@ from tasks.judges import load_judge
 from tasks.judges.run import judge_table
 from tasks.readers import reader_names
 from tasks.settings import settings
-from tasks.storage import atomic, find_inputs
+from tasks.storage import Place, atomic, find_inputs
 from tasks.tables import Progress, load_texts, no_progress
 
 
 def run_judge(
     name: str,
     texts: Sequence[str],
-    output: Path,
+    output: Place,
     *,
     cache_dir: Path | None = None,
     progress: Progress = no_progress,

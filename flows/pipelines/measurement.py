@@ -24,7 +24,7 @@ from tasks.archive import (
     write_record,
 )
 from tasks.readers import reader_names
-from tasks.storage import InputFile, find_inputs
+from tasks.storage import InputFile, Place, find_inputs
 from tasks.tables import (
     Progress,
     ScoreScan,
@@ -163,7 +163,7 @@ def run_measurement(
     attempts: Attempts | None = None,
     accept_judge: bool = False,
     confidence_level: float | None = None,
-    output: Path | None = None,
+    output: Place | None = None,
     progress: Progress = no_progress,
     tracking_uri: str | None = None,
 ) -> Written:

@@ -16,7 +16,7 @@ from tasks.archive import Derived, load_record, sealed
 from tasks.finder import InputFinder
 from tasks.judges import load_judge
 from tasks.specs import build_spec
-from tasks.storage import file_digest
+from tasks.storage import Place, digest_of, exists
 from tasks.tables import Progress, no_progress
 
 
@@ -40,7 +40,7 @@ class Verification:
 
 
 def verify(
-    record: Path,
+    record: Place,
     *,
     folders: Sequence[Path] = (),
     progress: Progress = no_progress,
@@ -50,7 +50,7 @@ def verify(
 
     Parameters
     ----------
-    record : Path
+    record : Path or S3Url
     folders : sequence of Path
         Where to look for inputs that are not where they were: they are recognised by their digests.
     tracking_uri : str, optional
@@ -118,11 +118,12 @@ def _check_judge(recorded: dict[str, Any]) -> None:
         )
 
 
-def _check_outputs(document: Document, record: Path) -> dict[str, str]:
+def _check_outputs(document: Document, record: Place) -> dict[str, str]:
     states = {}
     for item in document.get("outputs", []):
-        path = record.parent / Path(item["uri"]).name
-        if path.is_file() and file_digest(path) != item["sha256"]:
-            raise MismatchError(f"{path}: has changed since the record was made")
-        states[path.name] = "intact" if path.is_file() else "absent"
+        place = record.parent / Path(item["uri"]).name
+        there = exists(place)
+        if there and digest_of(place) != item["sha256"]:
+            raise MismatchError(f"{place}: has changed since the record was made")
+        states[place.name] = "intact" if there else "absent"
     return states

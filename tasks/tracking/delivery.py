@@ -7,6 +7,7 @@ from pathlib import Path
 
 from core.errors import AssayError, UnreachableError
 from tasks.archive import Written
+from tasks.storage import pinned
 from tasks.tracking import outbox, registry
 from tasks.tracking.calibrations import log_calibration
 from tasks.tracking.connection import connected
@@ -54,7 +55,7 @@ def track(written: Written, uri: str, *, register: bool = False, promotion: Prom
         MLflow did not take it. Record and note are kept; the message says where, and what to do.
     """
     upload = Upload(
-        document=written.document, record=str(written.path.resolve()), uri=uri, register=register, promotion=promotion
+        document=written.document, record=str(pinned(written.path)), uri=uri, register=register, promotion=promotion
     )
     outbox.put(upload)
     try:

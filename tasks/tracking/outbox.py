@@ -14,7 +14,7 @@ from pathlib import Path
 from core.errors import InputError, RecordError
 from core.records import Document, build, parse, plain
 from tasks.settings import settings
-from tasks.storage import file_digest, write_text
+from tasks.storage import Place, fetched, file_digest, place_of, write_text
 from tasks.tracking.uris import without_credentials
 
 
@@ -84,9 +84,23 @@ class Upload:
 
     def output_files(self) -> dict[str, Path]:
         """Return the record's output files by role: those that are there and unchanged."""
-        beside = Path(self.record).parent
-        found = {item["role"]: (beside / Path(item["uri"]).name, item["sha256"]) for item in self.document["outputs"]}
-        return {role: path for role, (path, sha256) in found.items() if path.is_file() and file_digest(path) == sha256}
+        record = place_of(self.record)
+        found = {}
+        for item in self.document["outputs"]:
+            path = _on_disk(record.with_name(Path(item["uri"]).name))
+            if path is not None and file_digest(path) == item["sha256"]:
+                found[item["role"]] = path
+        return found
+
+
+def _on_disk(place: Place) -> Path | None:
+    """Return a file, or a copy of an object; None if there is none."""
+    if isinstance(place, Path):
+        return place if place.is_file() else None
+    try:
+        return fetched([place], "table")[0].path
+    except InputError:
+        return None
 
 
 def note_of(upload: Upload) -> Path:

@@ -11,7 +11,7 @@ from typing import Any
 from core.errors import InputError, MismatchError, RecordError
 from tasks.archive import load_record, write_record
 from tasks.settings import settings
-from tasks.storage import file_digest
+from tasks.storage import Place, file_digest
 from tasks.tracking.connection import connected
 from tasks.tracking.runs import RECORD_FILE, RECORD_FOLDER
 from tasks.tracking.uris import tracking_uri
@@ -34,7 +34,7 @@ class Fetched:
         The reference, with an alias resolved to the version that it means now.
     """
 
-    path: Path
+    path: Place
     uri: str
 
 
@@ -90,7 +90,7 @@ def _version(client: Any, model: re.Match[str]) -> Any:
     return client.get_model_version(model["name"], model["version"])
 
 
-def _kept(client: Any, run: Any, reference: str) -> Path:
+def _kept(client: Any, run: Any, reference: str) -> Place:
     """Return the record of a run in the records folder, downloading it if it is not there yet."""
     record_id = run.data.tags.get("record.id", "")
     if not _RECORD_ID.fullmatch(record_id):
@@ -103,7 +103,7 @@ def _kept(client: Any, run: Any, reference: str) -> Path:
         return _moved(folder, record_id, reference)
 
 
-def _moved(folder: Path, record_id: str, reference: str) -> Path:
+def _moved(folder: Path, record_id: str, reference: str) -> Place:
     """Put a downloaded record and its outputs into the records folder, each checked against its digest."""
     document = load_record(folder / RECORD_FILE)
     if document["id"] != record_id:

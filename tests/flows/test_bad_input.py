@@ -317,8 +317,8 @@ def test_a_file_named_twice_is_refused(bench: Any) -> None:
     bench.refused(outcome, "link.csv: is named twice; each file counts once")
 
 
-def test_object_storage_is_refused_with_what_to_do(bench: Any) -> None:
-    bench.refused(bench.measure("s3://bucket/prefix"), "only local files can be read so far; download it first")
+def test_what_is_neither_here_nor_in_object_storage_is_refused(bench: Any) -> None:
+    bench.refused(bench.measure("https://example.org/a.csv"), "only local paths and s3://BUCKET/KEY are known")
 
 
 def test_a_pipe_is_refused_rather_than_waited_for(bench: Any) -> None:

@@ -136,7 +136,9 @@ def test_errors_as_json_are_one_object_a_problem(assay: Any, bench: Any) -> None
 def test_a_record_without_a_place_goes_to_the_user_s_data_under_its_id(
     assay: Any, world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.archive.settings", lambda: type("S", (), {"records_dir": tmp_path / "records"}))
+    monkeypatch.setattr(
+        "tasks.archive.settings", lambda: type("S", (), {"records": None, "records_dir": tmp_path / "records"})
+    )
     outcome = assay("measure", world.production, "--calibration", world.calibration, "--json")
     identity = outcome.record["id"]
     assert {path.name for path in (tmp_path / "records").iterdir()} == {
@@ -170,7 +172,7 @@ def test_a_disk_that_is_full_is_a_message_and_leaves_nothing(bench: Any, monkeyp
 
 WHERE = {
     "while counting": ("measure", "flows.pipelines.measurement.measure"),
-    "while writing the data file": ("measure", "tasks.archive.file_digest"),
+    "while writing the data file": ("measure", "tasks.storage.file_digest"),
     "while writing the record": ("measure", "tasks.archive.dumped"),
     "while calibrating": ("calibrate", "flows.pipelines.calibration.calibrate"),
     "while reading a table": ("read", "tasks.convert._converted"),

@@ -151,7 +151,7 @@ def test_a_calibration_that_was_overwritten_is_found_by_its_id_or_said_to_be_gon
     records = archive.folder / "data" / "records"
     records.mkdir(parents=True)
     (records / f"{old['id']}.json").write_bytes(kept)
-    monkeypatch.setattr("tasks.finder.settings", lambda: type("S", (), {"records_dir": records}))
+    monkeypatch.setattr("tasks.finder.records_folder", lambda: records)
     assert archive.verify().code == 0
 
 

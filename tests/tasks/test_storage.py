@@ -53,9 +53,9 @@ def test_all_that_cannot_be_read_is_told_at_once(folder: Path) -> None:
     (folder / "empty.csv").write_text("")
     (folder / "broken.csv").symlink_to(folder / "gone")
     with pytest.raises(InputError) as error:
-        names(folder, "~/empty.csv", "~/broken.csv", "~/none.csv", "~/*.nothing", "s3://bucket/x", "~/b.csv", "~/b.csv")
+        names(folder, "~/empty.csv", "~/broken.csv", "~/none.csv", "~/*.nothing", "gs://bucket/x", "~/b.csv", "~/b.csv")
     assert [problem.message for problem in error.value.problems] == [
-        "no file matches the pattern", "only local files can be read so far; download it first", "is empty",
+        "no file matches the pattern", "only local paths and s3://BUCKET/KEY are known", "is empty",
         "there is no such file", "there is no such file", "is named twice; each file counts once",
     ]  # fmt: skip
 

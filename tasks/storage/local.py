@@ -1,4 +1,4 @@
-"""Files: finding inputs, digesting them, and writing so that nothing is ever half-written."""
+"""Files on this machine: finding them, digesting them, and writing so that nothing is ever half-written."""
 
 from __future__ import annotations
 
@@ -8,77 +8,23 @@ import hashlib
 import os
 import stat
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator
+from pathlib import Path, PurePath
 
-from core.errors import InputError, Problem
+from core.errors import InputError
 
 SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson")
 """Formats that a table may have; the text ones also with .gz."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InputFile:
-    """A file that was named, found in a folder, or matched a pattern.
-
-    Attributes
-    ----------
-    path : Path
-    name : str
-        As shown in messages.
-    reader : str
-        Which reader opens it.
-    """
-
-    path: Path
-    name: str
-    reader: str = "table"
-
-    @property
-    def uri(self) -> str:
-        """Where the file is and who reads it, as records name it."""
-        path = str(self.path.resolve())
-        return path if self.reader == "table" else f"{self.reader}:{path}"
-
-
-def find_inputs(arguments: Sequence[str], readers: Sequence[str]) -> list[InputFile]:
-    """Turn ``[READER:]PATH`` arguments (files, folders, patterns) into files, in a fixed order.
+def local_files(path: str, argument: str) -> list[Path]:
+    """Find the files of a path: itself, those of a folder, those that match a pattern.
 
     Raises
     ------
     InputError
-        All arguments that name no readable file.
+        A folder without data files, or a pattern that nothing matches.
     """
-    problems: list[Problem] = []
-    found: list[InputFile] = []
-    for argument in arguments:
-        reader, path = _split_reader(argument, readers)
-        try:
-            found += [InputFile(path=item, name=str(item), reader=reader) for item in _files(path, argument)]
-        except InputError as error:
-            problems += error.problems
-    seen = set()
-    for item in found:
-        key = item.path.resolve()
-        if key in seen:
-            problems.append(Problem(source=item.name, message="is named twice; each file counts once"))
-        seen.add(key)
-        if (reason := _unreadable(item.path)) is not None:
-            problems.append(Problem(source=item.name, message=reason))
-    if problems:
-        raise InputError(problems)
-    return found
-
-
-def _split_reader(argument: str, readers: Sequence[str]) -> tuple[str, str]:
-    prefix, colon, rest = argument.partition(":")
-    return (prefix, rest) if colon and prefix in readers else ("table", argument)
-
-
-def _files(path: str, argument: str) -> list[Path]:
-    if "://" in path:
-        raise InputError.of(argument, "only local files can be read so far; download it first")
     if os.path.isdir(path):  # noqa: PTH112 (Path.is_dir raises where it may not look)
         inside = sorted(item for item in Path(path).rglob("*") if _is_data(item, Path(path)))
         if not inside:
@@ -94,12 +40,17 @@ def _files(path: str, argument: str) -> list[Path]:
 
 
 def _is_data(item: Path, folder: Path) -> bool:
-    """Tell whether a file in a folder is meant: its own and its folders' names hide it with _ or a dot."""
-    hidden = any(part.startswith(("_", ".")) for part in item.relative_to(folder).parts)
-    return not hidden and format_of(item) is not None and item.is_file()
+    """Tell whether a file in a folder is meant."""
+    return is_data(item.relative_to(folder)) and item.is_file()
 
 
-def _unreadable(path: Path) -> str | None:
+def is_data(inside: PurePath) -> bool:
+    """Tell whether a name within a folder or prefix is data: it, or a folder in it, is hidden by a first _ or dot."""
+    return not any(part.startswith(("_", ".")) for part in inside.parts) and format_of(inside) is not None
+
+
+def unreadable(path: Path) -> str | None:
+    """Say why a file cannot be read, or None."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             return "is not a file; a pipe or device has to be saved as one first"
@@ -113,7 +64,7 @@ def _unreadable(path: Path) -> str | None:
         return f"cannot be read: {error.strerror}"
 
 
-def format_of(path: Path) -> str | None:
+def format_of(path: PurePath) -> str | None:
     """Return the format that a file's name says (its suffix without .gz), or None."""
     name = path.name.lower().removesuffix(".gz")
     return next((suffix for suffix in SUFFIXES if name.endswith(suffix)), None)
@@ -126,7 +77,7 @@ def file_digest(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def atomic(path: Path) -> Iterator[Path]:
+def local_atomic(path: Path) -> Iterator[Path]:
     """Give a temporary path beside `path` that takes its place when the block ends well, and else vanishes.
 
     Raises
@@ -187,7 +138,19 @@ def _umask() -> int:
     return mask
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text file whole or not at all."""
-    with atomic(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+def local_bytes(path: Path, max_bytes: int, what: str) -> bytes:
+    """Read a small file; `what` it should be is for the message.
+
+    Raises
+    ------
+    InputError
+        No such file, no permission, or more than `max_bytes`.
+    """
+    try:
+        if path.stat().st_size > max_bytes:
+            raise InputError.of(str(path), f"is larger than {max_bytes} bytes; is this a {what}?")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise InputError.of(str(path), "there is no such file") from None
+    except OSError as error:
+        raise InputError.of(str(path), f"cannot be read: {error.strerror}") from None
