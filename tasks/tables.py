@@ -29,9 +29,8 @@ from core.data.scores import (
 )
 from core.data.vocabulary import MAX_CATEGORIES, RESERVED_CATEGORIES, category_name
 from core.errors import InputError, Problem
-from core.instrument.calibration import GoldenScores, GoldenTable
 from core.instrument.collapse import unit_masks
-from core.instrument.golden_scores import golden_scores
+from core.instrument.golden_table import GoldenScores, GoldenTable, golden_scores
 from core.instrument.tally import ScatteredTracesError, Tally, UnitCounts, chosen_attempts, decisions_of
 from core.records import FileReference
 from tasks.readers import Source, open_source
