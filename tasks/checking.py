@@ -14,7 +14,7 @@ from core.data.vocabulary import SCORE_COLUMNS
 from core.instrument.strata import bin_labels
 from tasks.readers import Source
 from tasks.storage import InputFile
-from tasks.tables import Progress, ScoreScan, categories_in, count_units, load_golden, no_progress, open_all
+from tasks.tables import Progress, ScoreScan, count_units, load_golden, names_in, no_progress, open_all
 
 Kind = Literal["scores", "golden", "detections"]
 TURN_BINS = (1, 2, 3, 4, 8)
@@ -98,7 +98,7 @@ def _check_golden(files: Sequence[InputFile]) -> Summary:
 
 def _check_scores(files: Sequence[InputFile], kind: ScoreKind, progress: Progress) -> Summary:
     sources = open_all(files)
-    categories = categories_in(sources, kind)
+    categories = names_in(sources, kind)
     scan = ScoreScan(sources, kind, categories, progress)
     counts, _ = count_units(
         scan,

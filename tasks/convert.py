@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from core.data.columns import Ints, RawBatch, is_text, numbers, trimmed, whole_numbers
+from core.data.columns import Ints, RawBatch, is_text, numbers, shown, trimmed, whole_numbers
 from core.data.golden_reader import golden_layout
 from core.data.problems import ProblemLog, quoted
 from core.data.scores import NAME_COLUMN, VALUE_COLUMN, layout_of
@@ -158,7 +158,7 @@ def _value(array: Any, name: str, place: Ints, conversion: Conversion, log: Prob
     known = np.ones(len(numeric), bool) if valid is None else valid
     low, high = conversion.scale or (0.0, 1.0)
     outside = known & ((numeric < low) | (numeric > high))
-    log.rows(place, outside, lambda i: f"{name} {numeric[i]:g} is outside [{low:g}, {high:g}]; see --scale LO,HI")
+    log.rows(place, outside, lambda i: f"{name} {shown(numeric[i])} is outside [{low:g}, {high:g}]; see --scale LO,HI")
     scaled = (numeric - low) / (high - low) if conversion.scale else numeric
     if conversion.kind == "scores":
         turned = 1.0 - scaled if conversion.higher_is == "better" else scaled
@@ -167,6 +167,6 @@ def _value(array: Any, name: str, place: Ints, conversion: Conversion, log: Prob
     log.rows(
         place,
         wrong,
-        lambda i: f"{name} {numeric[i]:g} is neither 0 nor 1; --positive VALUE names what counts as 1",
+        lambda i: f"{name} {shown(numeric[i])} is neither 0 nor 1; --positive VALUE names what counts as 1",
     )
     return pa.array(np.where(known & ~wrong & ~outside, scaled, 0), mask=~known).cast(pa.int8()), False

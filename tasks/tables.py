@@ -24,9 +24,10 @@ from core.data.scores import (
     layout_of,
     missing_column,
     regrouped,
+    reserved_name,
     whole_traces,
 )
-from core.data.vocabulary import MAX_CATEGORIES, category_name
+from core.data.vocabulary import MAX_CATEGORIES, RESERVED_CATEGORIES, category_name
 from core.errors import InputError, Problem
 from core.instrument.collapse import unit_masks
 from core.instrument.golden_table import GoldenScores, GoldenTable, golden_scores
@@ -211,6 +212,27 @@ def raw_batches(source: Source, number: int, columns: Sequence[str], log: Proble
 
 
 def categories_in(sources: Sequence[Source], kind: Kind) -> tuple[str, ...]:
+    """Find the categories to measure: `names_in`, but no column becomes a protected attribute unasked.
+
+    Raises
+    ------
+    InputError
+        Wide detections: whether a column is an attribute or something else only the instrument can say.
+    """
+    layouts = layouts_of(sources, kind, None)
+    if kind == "detections" and not all(layout.long for layout in layouts):
+        raise InputError(
+            Problem(source=source.file.name, line=1, message=(
+                f"which of the columns here ({', '.join(layout.categories)}) are attributes? "
+                "Name them as `categories` in the instrument"
+            ))
+            for source, layout in zip(sources, layouts, strict=True)
+            if not layout.long
+        )  # fmt: skip
+    return names_in(sources, kind)
+
+
+def names_in(sources: Sequence[Source], kind: Kind) -> tuple[str, ...]:
     """Find all categories that occur, sorted: from the header (wide) or from the rows (long)."""
     log = ProblemLog([source.file.name for source in sources], [source.unit for source in sources])
     names: set[str] = set()
@@ -221,6 +243,8 @@ def categories_in(sources: Sequence[Source], kind: Kind) -> tuple[str, ...]:
             for raw in raw_batches(source, number, [column], log):
                 values = text_codes(raw.column(column), column, raw.place, log).values
                 names |= {category_name(text) for text in values if text}
+    for name in sorted(names & RESERVED_CATEGORIES):
+        log.add(sources[0].file.name, reserved_name(name, NAME_COLUMN[kind]))
     log.stop_if_any()
     if len(names) > MAX_CATEGORIES:
         raise InputError.of(

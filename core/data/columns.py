@@ -20,6 +20,9 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
+EXACT_IN_FLOATS = 2**53
+"""From here on a float no longer tells neighbouring integers apart."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawBatch:
@@ -61,6 +64,17 @@ class Segments:
 
     starts: Ints
     texts: list[str]
+
+
+def shown(value: float) -> str:
+    """Show a number with all the digits that tell it from its neighbours.
+
+    Examples
+    --------
+    >>> shown(87.0), shown(1.0000000001)
+    ('87', '1.0000000001')
+    """
+    return repr(float(value)).removesuffix(".0")
 
 
 def is_text(array: Any) -> bool:
@@ -193,18 +207,41 @@ def _number(text: str | None) -> Any:
 
 
 def whole_numbers(array: Any, name: str, place: Ints, log: ProblemLog) -> Ints:
-    """Read a column of counts (turn, attempt): integers from 0, no empty cell."""
-    if pa.types.is_integer(array.type) and array.type != pa.uint64() and not array.null_count:
-        whole: Ints = array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    """Read a column of counts (turn, attempt): integers from 0, exact to the last of 63 bits, no empty cell."""
+    exact = _integers(array)
+    if exact is not None:
+        empty = exact.is_null().to_numpy(zero_copy_only=False)
+        whole: Ints = pc.fill_null(exact, 0).to_numpy(zero_copy_only=False)
     else:
         values, valid = numbers(array, name, place, log)
         values = np.where(np.isfinite(values), values, 0.0)
-        if valid is not None:
-            log.rows(place, ~valid, lambda _: f"{name} is empty; a whole number from 0 is expected")
-        fractional = (values != np.floor(values)) | (np.abs(values) > 2**53)
-        log.rows(place, fractional, lambda i: f"{name} {values[i]} is not a whole number")
-        whole = np.where(fractional, 0, values).astype(np.int64)
+        empty = np.zeros(len(values), bool) if valid is None else ~valid
+        large = np.abs(values) >= EXACT_IN_FLOATS
+        log.rows(place, large, lambda i: f"{name} {_cell(array, i)} is too large")
+        fractional = values != np.floor(values)
+        log.rows(place, fractional, lambda i: f"{name} {_cell(array, i)} is not a whole number")
+        whole = np.where(large | fractional, 0, values).astype(np.int64)
+    log.rows(place, empty, lambda _: f"{name} is empty; a whole number from 0 is expected")
     if len(whole) and whole.min() < 0:
         log.rows(place, whole < 0, lambda i: f"{name} {whole[i]} is negative; {name}s are counted from 0")
         whole = np.maximum(whole, 0)
     return whole
+
+
+def _integers(array: Any) -> Any:
+    """Read a column of whole numbers without passing through floats; None where a cell is something else."""
+    if is_text(array):
+        array = trimmed(array)
+        if pc.any(pc.match_substring(array, "x", ignore_case=True)).as_py():  # Arrow takes 0x10 for 16
+            return None
+    elif not pa.types.is_integer(array.type):
+        return None
+    try:
+        return pc.cast(array, pa.int64())
+    except pa.ArrowInvalid:
+        return None
+
+
+def _cell(array: Any, index: int) -> str:
+    """Show a number as it stands in the file."""
+    return str(array[index].as_py()).strip()[:40]

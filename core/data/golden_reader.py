@@ -16,11 +16,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.data.columns import Ints, RawBatch, is_text, numbers, text_codes, whole_numbers
+from core.data.columns import Ints, RawBatch, is_text, numbers, shown, text_codes, whole_numbers
 from core.data.golden import GoldenSet
 from core.data.problems import ProblemLog, nearest, quoted
-from core.data.scores import check_header, cluster_conflict, missing_column
-from core.data.vocabulary import GOLDEN_COLUMNS, MAX_CATEGORIES, category_name
+from core.data.scores import check_header, cluster_conflict, missing_columns, reserved_name
+from core.data.vocabulary import GOLDEN_COLUMNS, MAX_CATEGORIES, RESERVED_CATEGORIES, category_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +57,14 @@ def golden_layout(
     """
     before = log.count
     check_header(columns, source, log)
-    for column in ("trace_id", *slices):
-        if column not in columns:
-            log.add(source, missing_column(column, columns))
-    if ("category" in columns) != ("label" in columns):
-        log.add(source, missing_column("label" if "category" in columns else "category", columns))
+    for column in slices:
+        if column in GOLDEN_COLUMNS or category_name(column) in (categories or ()):
+            what = "a category" if column not in GOLDEN_COLUMNS else "a column with a meaning of its own"
+            log.add(source, f"{quoted(column)} is {what} and cannot be a slice; name other columns as slices")
+    labelled = ("category", "label") if {"category", "label"} & set(columns) else ()
+    wanted = ("trace_id", *labelled, *(column for column in slices if column not in GOLDEN_COLUMNS))
+    if absent := [column for column in wanted if column not in columns]:
+        log.add(source, missing_columns(absent, columns))
     others = [column for column in columns if column not in GOLDEN_COLUMNS]
     if "category" in columns:
         layout = GoldenLayout(long=True, categories=(), slices=tuple(others))
@@ -72,6 +75,9 @@ def golden_layout(
             hint = f"; is it {near[0]!r}?" if near else ""
             log.add(source, f"the instrument's category {absent!r} has no column{hint}", line=1)
         wide = [column for column in others if column not in slices and _is_category(column, first, categories)]
+        for column in wide:
+            if category_name(column) in RESERVED_CATEGORIES:
+                log.add(source, reserved_name(column), line=1)
         if not wide:
             log.add(source, "no labels: neither 'category' and 'label' nor one column of 0, 1 or empty a category")
         layout = GoldenLayout(
@@ -162,10 +168,12 @@ class GoldenReader:
         yield code, self._label(raw, "label")
 
     def _unknown(self, text: str) -> str:
+        if category_name(text) in RESERVED_CATEGORIES:
+            return reserved_name(text)
         return f"unknown category {quoted(text)}; {nearest(category_name(text), self._allowed or [])}"
 
     def _code(self, name: str) -> int:
-        if not name or (self._allowed is not None and name not in self._found):
+        if not name or name in RESERVED_CATEGORIES or (self._allowed is not None and name not in self._found):
             return -1
         return self._found.setdefault(name, len(self._found))
 
@@ -176,7 +184,7 @@ class GoldenReader:
         self._log.rows(
             raw.place,
             wrong,
-            lambda i: f"{column} {values[i]:g} is not a label; 0, 1 or an empty cell is expected",
+            lambda i: f"{column} {shown(values[i])} is not a label; 0, 1 or an empty cell is expected",
         )
         return np.where(known & ~wrong & np.isfinite(values), values, -1).astype(np.int64)
 

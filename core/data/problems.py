@@ -98,6 +98,17 @@ def nearest(text: str, known: Sequence[str]) -> str:
     return f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
 
 
+def counted(number: int, noun: str) -> str:
+    """Show a count with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "trace"), counted(2, "trace")
+    ('1 trace', '2 traces')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def quoted(value: object, limit: int = 60) -> str:
     """Show an untrusted value in a message: escaped, on one line, cut."""
     text = repr(value) if isinstance(value, str) else str(value)

@@ -25,6 +25,7 @@ from core.data.columns import (
     Segments,
     numbers,
     segments_of,
+    shown,
     text_codes,
     whole_numbers,
 )
@@ -32,6 +33,7 @@ from core.data.problems import ProblemLog, nearest, quoted
 from core.data.vocabulary import (
     ANSWERED_STATES,
     MAX_CATEGORIES,
+    RESERVED_CATEGORIES,
     SCORE_COLUMNS,
     SCORED,
     STATES,
@@ -40,6 +42,9 @@ from core.data.vocabulary import (
 
 NO_REASON = 255
 """Code of a cell that has no reason to be missing; the codes below it index `STATES`."""
+
+APART = 1 << 62
+"""Added to a row's place it is a turn number that no other row has."""
 
 Kind = Literal["scores", "detections"]
 NAME_COLUMN = {"scores": "category", "detections": "attribute"}
@@ -205,11 +210,16 @@ def layout_of(columns: Sequence[str], kind: Kind, source: str, log: ProblemLog) 
         )
         return None
     long = name in columns or value in columns
+    if not long and (other := _other_kind(columns, kind)) is not None:
+        log.add(source, other)
+        return None
     needed = ("trace_id", name, value) if long else ("trace_id",)
-    for column in needed:
-        if column not in columns:
-            log.add(source, missing_column(column, columns))
+    if absent := [column for column in needed if column not in columns]:
+        log.add(source, missing_columns(absent, columns))
     others = tuple(column for column in columns if column not in SCORE_COLUMNS | {name, value})
+    for column in () if long else others:
+        if category_name(column) in RESERVED_CATEGORIES:
+            log.add(source, reserved_name(column, name), line=1)
     if not long and not others:
         log.add(source, f"no {name} columns: neither '{name}' and '{value}' nor one column a {name} is here")
     if log.count > before:
@@ -228,15 +238,41 @@ def check_header(columns: Sequence[str], source: str, log: ProblemLog) -> None:
         log.add(source, f"columns that stand twice: {', '.join(map(quoted, repeated))}", line=1)
 
 
+def _other_kind(columns: Sequence[str], kind: Kind) -> str | None:
+    """Say that a long table is of the other kind, if its header says so."""
+    other: Kind = "detections" if kind == "scores" else "scores"
+    if not {NAME_COLUMN[other], VALUE_COLUMN[other]} <= set(columns):
+        return None
+    how = "--instrument SPEC.yaml" if other == "detections" else "--calibration REF"
+    return f"this is a table of {other}; measure it with {how} (or read it with --as {other})"
+
+
+def reserved_name(text: str, what: str = "category") -> str:
+    """Say that a category cannot have this name."""
+    return f"{what} name {quoted(text)} is reserved for what spans several of them; rename it or leave it out"
+
+
 def missing_column(column: str, columns: Sequence[str]) -> str:
     """Say that a column is missing and how to get it."""
-    shown = ", ".join(map(quoted, columns[:12])) or "none"
-    near = difflib.get_close_matches(column, columns, n=1, cutoff=0.6)
-    hint = near[0] if near else "OLD"
+    return missing_columns([column], columns)
+
+
+def missing_columns(absent: Sequence[str], columns: Sequence[str]) -> str:
+    """Say that columns are missing and how to get them, all with one command."""
+    names = ", ".join(f"'{column}'" for column in absent)
+    here = ", ".join(map(quoted, columns[:12])) or "none"
+    options = " ".join(_option_for(column, columns) for column in absent)
     return (
-        f"column '{column}' is missing (columns here: {shown}); "
-        f"rename one with `assay read table FILE --map {hint}={column} -o OUT.parquet`"
+        f"column{'s' if len(absent) > 1 else ''} {names} {'are' if len(absent) > 1 else 'is'} missing "
+        f"(columns here: {here}); name them with `assay read table FILE {options} -o OUT.parquet`"
     )
+
+
+def _option_for(column: str, columns: Sequence[str]) -> str:
+    near = difflib.get_close_matches(column, columns, n=1, cutoff=0.6)
+    if not near and column in NAME_COLUMN.values():
+        return "--category NAME"
+    return f"--map {near[0] if near else 'OLD'}={column}"
 
 
 class ScoreParser:
@@ -271,7 +307,7 @@ class ScoreParser:
 
     def parse(self, raw: RawBatch) -> ScoreBatch:
         """Check some rows and bring them into the engine's form."""
-        place = raw.place
+        place, before = raw.place, self.log.count
         traces = segments_of(raw.column("trace_id"), "trace_id", place, self.log)
         for start, text in zip(traces.starts, traces.texts, strict=True):
             if not text:
@@ -283,12 +319,15 @@ class ScoreParser:
         self.judges |= self._distinct(raw, "judge")
         self.fingerprints |= self._distinct(raw, "judge_fingerprint")
         self.targets |= self._distinct(raw, "target")
+        clusters, attempt, turn = self._clusters(raw, traces), self._counts(raw, "attempt"), self._counts(raw, "turn")
+        if self.log.count > before:
+            turn = place | APART  # a cell that was refused must not look like another one
         return ScoreBatch(
             starts=traces.starts,
             trace_ids=traces.texts,
-            clusters=self._clusters(raw, traces),
-            attempt=self._counts(raw, "attempt"),
-            turn=self._counts(raw, "turn"),
+            clusters=clusters,
+            attempt=attempt,
+            turn=turn,
             category=category,
             values=values,
             valid=valid,
@@ -330,6 +369,8 @@ class ScoreParser:
         what = NAME_COLUMN[self.kind]
         if not text:
             return f"{what} is empty"
+        if category_name(text) in RESERVED_CATEGORIES:
+            return reserved_name(text, what)
         return f"unknown {what} {quoted(text)}; {nearest(category_name(text), self.categories)}"
 
     def _wide(self, raw: RawBatch) -> tuple[None, Floats, Bools | None]:
@@ -370,10 +411,10 @@ class ScoreParser:
 
     def _bad(self, value: float, name: str) -> str:
         if self.kind == "detections":
-            return f"{name} {value:g} is neither 0 nor 1"
+            return f"{name} {shown(value)} is neither 0 nor 1"
         top = 100 if value > 10 else 10
         hint = f"if the judge's scale is 0 to {top}, read it with `assay read table FILE --scale 0,{top}`"
-        return f"{name} {value:g} is outside [0, 1]; {hint}"
+        return f"{name} {shown(value)} is outside [0, 1]; {hint}"
 
     def _states(self, raw: RawBatch) -> tuple[Codes | None, npt.NDArray[np.uint8] | None]:
         column = raw.column("state")

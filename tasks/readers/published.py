@@ -8,13 +8,13 @@ Neither is part of assay.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from core.data.scores import missing_column
 from core.errors import InputError, Problem
 from tasks.readers.table import CsvSource, JsonLinesSource
 from tasks.storage import InputFile, file_digest
@@ -24,6 +24,18 @@ OPENAI_MODERATION_SHA256 = "ef3f7de86ee394fe337b0a566ba4b9c7db058f3caa8d6a4a0006
 
 OPENAI_CATEGORIES = {"hate": "H", "violence": "V", "self-harm": "SH", "sexual": "S"}
 UNLABELLED_CATEGORY = "dangerous-instructions"
+
+READER_OF = {HATECHECK_SHA256: "hatecheck", OPENAI_MODERATION_SHA256: "openai-moderation-golden"}
+"""Published sets by their digests, with the reader that knows them."""
+
+MAX_PUBLISHED_BYTES = 10_000_000
+
+
+def reader_of(path: Path) -> str | None:
+    """Recognise a published set by its content; None for any other file."""
+    if not path.is_file() or path.stat().st_size > MAX_PUBLISHED_BYTES:
+        return None
+    return READER_OF.get(file_digest(path))
 
 
 class GoldenSource:
@@ -102,7 +114,9 @@ def open_openai_moderation_golden(file: InputFile) -> GoldenSource:
 
 def _need(file: InputFile, needed: Sequence[str], columns: Sequence[str]) -> None:
     problems = [
-        Problem(source=file.name, message=missing_column(name, columns)) for name in needed if name not in columns
+        Problem(source=file.name, message=f"column '{name}' is missing; is this the file as it was published?")
+        for name in needed
+        if name not in columns
     ]
     if problems:
         raise InputError(problems)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from core.data.columns import is_text
-from core.data.problems import quoted
+from core.data.problems import counted, quoted
 from core.errors import InputError, Problem
 from tasks.storage import SUFFIXES, InputFile, format_of
 
@@ -187,7 +187,8 @@ class CsvSource(_TextSource):
         with self._open() as text:
             for line, row in itertools.islice(self._parsed(text), 1, None):
                 if len(row) != width:
-                    self._problem(problems, line, f"{len(row)} cells where the header has {width} columns")
+                    found, expected = counted(len(row), "cell"), counted(width, "column")
+                    self._problem(problems, line, f"{found} where the header has {expected}")
                     continue
                 yield line, [row[index] or None for index in wanted]
 
