@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from core.errors import AssayError
-from core.records import Document, digest, plain
-from tasks.archive import load_record
+from core.records import Document, FileReference, digest, plain
+from tasks import steps
+from tasks.archive import Written, dumped, load_record, scratch_beside, write_record
 from tasks.settings import settings
-from tasks.storage import atomic, file_digest
+from tasks.steps import Runner
+from tasks.storage import Place, atomic, file_digest
 
 COMPUTING_PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "pyarrow")
 PROJECT = Path(__file__).resolve().parent.parent
@@ -62,26 +65,76 @@ def result_key(schema: str, spec: Any, inputs: Sequence[tuple[str, str]], **more
     )
 
 
-def cached_result(key: str) -> tuple[Document, dict[str, Path]] | None:
-    """Return a cached record and its outputs by role; None if there is none, or it is damaged."""
-    folder = settings().cache_dir / "results" / key
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """A sealed record and the data files that belong to it, not yet where they are kept.
+
+    Attributes
+    ----------
+    document : dict
+    outputs : tuple of (role, path, rows)
+    """
+
+    document: Document
+    outputs: tuple[tuple[str, Path, int], ...]
+
+
+def write_result(key: str | None, compute: Callable[[Path], Result], output: Place | None, run: Runner) -> Written:
+    """Compute a result, or take it from the cache, and write it where it belongs.
+
+    Parameters
+    ----------
+    key : str or None
+        Its key in the cache (`result_key`); None computes without looking.
+    compute : callable
+        Makes the result, its files in the folder that it is given.
+    output : Path or S3Url, optional
+    run : Runner
+    """
+    with scratch_beside(output) as folder:
+        result = None if key is None else run(steps.RECALL, lambda: _recalled(key, folder))
+        if result is None:
+            result = compute(folder)
+            if key is not None:
+                _keep(key, result)
+        return run(steps.WRITE, lambda: write_record(result.document, output, _copies(result, folder)))
+
+
+def _copies(result: Result, folder: Path) -> list[tuple[str, Path, int]]:
+    """Hand out copies, since writing a record moves its files and a failed attempt is made again."""
+    copies = []
+    for role, path, rows in result.outputs:
+        copy = folder / f"{role}.copy.parquet"
+        shutil.copyfile(path, copy)
+        copies.append((role, copy, rows))
+    return copies
+
+
+def _recalled(key: str, folder: Path) -> Result | None:
+    """Return a cached result with copies of its files; None if there is none, or it is damaged."""
+    place = settings().cache_dir / "results" / key
     try:
-        document = load_record(folder / "record.json")
-    except AssayError:
+        document = load_record(place / "record.json")
+        outputs = []
+        for item in document["outputs"]:
+            copy = folder / f"{item['role']}.parquet"
+            shutil.copyfile(place / f"{item['role']}.parquet", copy)
+            if file_digest(copy) != item["sha256"]:
+                return None
+            outputs.append((str(item["role"]), copy, int(item["rows"])))
+    except (AssayError, OSError):
         return None
-    outputs = {item["role"]: folder / f"{item['role']}.parquet" for item in document["outputs"]}
-    intact = all(
-        outputs[item["role"]].is_file() and file_digest(outputs[item["role"]]) == item["sha256"]
-        for item in document["outputs"]
-    )
-    return (document, outputs) if intact else None
+    return Result(document=document, outputs=tuple(outputs))
 
 
-def keep_result(key: str, record: str, outputs: Mapping[str, Path]) -> None:
-    """Put a record and its outputs into the cache; the record last, since it makes the entry valid."""
-    folder = settings().cache_dir / "results" / key
-    for role, path in outputs.items():
-        with atomic(folder / f"{role}.parquet") as temporary:
+def _keep(key: str, result: Result) -> None:
+    """Put a result into the cache; the record goes last, since it makes the entry valid."""
+    place = settings().cache_dir / "results" / key
+    named = []
+    for role, path, rows in result.outputs:
+        with atomic(place / f"{role}.parquet") as temporary:
             shutil.copyfile(path, temporary)
-    with atomic(folder / "record.json") as temporary:
-        temporary.write_text(record, encoding="utf-8")
+        named.append(FileReference(role=role, uri=f"{role}.parquet", sha256=file_digest(path), rows=rows))
+    document = {**result.document, "outputs": [plain(item) for item in named]}
+    with atomic(place / "record.json") as temporary:
+        temporary.write_text(dumped(document), encoding="utf-8")

@@ -44,12 +44,13 @@ def direct(step: Step, work: Callable[[], T]) -> T:  # noqa: ARG001 (a runner's 
     return work()
 
 
+CHOOSE = Step(name="find the calibration", retries=2, tags=("input",))
+RECALL = Step(name="look into the result cache", tags=("input",))
 FIND = Step(name="find the inputs", retries=2, tags=("input",))
 READ_GOLDEN = Step(name="read the golden set", retries=2, tags=("input",))
 READ_SCORES = Step(name="read the golden scores", retries=2, tags=("input",))
 JUDGE = Step(name="run the judge on the texts", retries=2, tags=("judge",))
 CALIBRATE = Step(name="calibrate", tags=("core",))
-COUNT = Step(name="read and count production", retries=2, tags=("input", "core"))
-MEASURE = Step(name="measure", tags=("core",))
+MEASURE = Step(name="read, count and measure production", retries=2, tags=("input", "core"))
 WRITE = Step(name="write the record", retries=2, tags=("output",))
 TRACK = Step(name="log to MLflow", retries=2, tags=("output", "mlflow"))

@@ -228,6 +228,8 @@ class MeasurementSpec:
         Of a detection instrument; scores take theirs from the calibration.
     judge : JudgeIdentity or None
         Assumed for detections that do not name their detector.
+    uncalibrated : str or None
+        Why scores are measured without a calibration, where they are.
     target : str or None
     attempts, turn_scope, accept_judge, confidence_level, interval, detection_floor, error_budget, turn_bins, seed
         As in `InstrumentSpec`.
@@ -238,6 +240,7 @@ class MeasurementSpec:
     instrument: str
     categories: tuple[str, ...] | None = None
     judge: JudgeIdentity | None = None
+    uncalibrated: str | None = None
     target: str | None = None
     attempts: Attempts = "each"
     turn_scope: TurnScope = "all"

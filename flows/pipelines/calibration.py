@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from core.errors import InputError
 from core.instrument.calibration import calibrate
@@ -13,13 +14,14 @@ from core.instrument.identity import judge_of_scores
 from core.instrument.spec import DeclaredSpec, InstrumentSpec, JudgeIdentity
 from core.records import FileReference
 from tasks import steps
-from tasks.archive import Derived, Written, scratch_beside, sealed, write_record
+from tasks.archive import Derived, Written, sealed, write_record
+from tasks.cache import Result, result_key, write_result
 from tasks.judges import load_judge
 from tasks.judges.run import judge_table
 from tasks.readers import reader_names
 from tasks.settings import settings
 from tasks.steps import Runner, direct
-from tasks.storage import InputFile, Place, find_inputs
+from tasks.storage import InputFile, Place, file_digest, find_inputs
 from tasks.tables import (
     MemorySource,
     Progress,
@@ -98,24 +100,46 @@ def run_calibration(
     accept_judge: bool = False,
     output: Place | None = None,
     progress: Progress = no_progress,
+    run: Runner = direct,
+    reuse: bool = False,
 ) -> Written:
-    """Calibrate and write the record with its golden maxima."""
+    """Calibrate and write the record with its golden maxima.
+
+    Parameters
+    ----------
+    golden, scores : sequence of str
+        ``[READER:]PATH`` arguments.
+    judge : str or None
+        The registered judge to run on the golden set's texts, instead of scores.
+    spec : InstrumentSpec
+    confidence_level, accept_judge, output, progress
+        As on the command line.
+    run : Runner
+        Who carries out the steps.
+    reuse : bool
+        Whether a record from the result cache will do.
+    """
     if confidence_level is not None:
         spec = replace(spec, confidence_level=confidence_level)
     readers = reader_names()
-    derived, table = derive_calibration(
-        find_inputs(golden, readers),
-        find_inputs(scores, readers),
-        judge,
-        spec,
-        accept_judge=accept_judge,
-        progress=progress,
-    )
-    document = sealed(derived)
-    with scratch_beside(output) as folder:
+    golden_files = run(steps.FIND, lambda: find_inputs(golden, readers))
+    score_files = find_inputs(scores, readers)
+
+    def compute(folder: Path) -> Result:
+        derived, table = derive_calibration(
+            golden_files, score_files, judge, spec, accept_judge=accept_judge, progress=progress, run=run
+        )
         maxima = folder / "golden_maxima.parquet"
         rows = write_golden_maxima(table, maxima)
-        return write_record(document, output, [("golden_maxima", maxima, rows)])
+        return Result(document=sealed(derived), outputs=(("golden_maxima", maxima, rows),))
+
+    key = None
+    if reuse:
+        digests = [("golden", file_digest(file.path)) for file in golden_files]
+        digests += [("scores", file_digest(file.path)) for file in score_files]
+        fingerprint = load_judge(judge).fingerprint if judge else ""
+        key = result_key(SCHEMA, spec, digests, judge=[judge, fingerprint], accept=accept_judge)
+    return write_result(key, compute, output, run)
 
 
 def run_declared(spec: DeclaredSpec, *, confidence_level: float | None = None, output: Place | None = None) -> Written:

@@ -13,18 +13,14 @@ from core.instrument.detections import measure_detections
 from core.instrument.identity import judge_of_scores, target_of_scores
 from core.instrument.measurement import measure, measurement_spec
 from core.instrument.spec import Attempts, InstrumentSpec, MeasurementSpec
+from core.instrument.uncalibrated import RAW_THRESHOLD, measure_uncalibrated
 from core.records import FileReference
-from tasks.archive import (
-    Derived,
-    FoundCalibration,
-    Written,
-    find_calibration,
-    scratch_beside,
-    sealed,
-    write_record,
-)
+from tasks import steps
+from tasks.archive import Derived, FoundCalibration, Written, find_calibration, sealed
+from tasks.cache import Result, result_key, write_result
 from tasks.readers import reader_names
-from tasks.storage import InputFile, Place, find_inputs
+from tasks.steps import Runner, direct
+from tasks.storage import InputFile, Place, file_digest, find_inputs
 from tasks.tables import (
     Progress,
     ScoreScan,
@@ -82,6 +78,44 @@ def derive_measurement(
         judge_accepted=accepted,
     )
     inputs = [*references("scores", files, scan.found.rows_by_file), found.reference]
+    return Derived(schema=SCHEMA, spec=spec, seed=spec.seed, inputs=inputs, result=result), n_decisions
+
+
+def derive_uncalibrated(
+    files: Sequence[InputFile],
+    spec: MeasurementSpec,
+    *,
+    decisions: Path | None = None,
+    progress: Progress = no_progress,
+) -> tuple[Derived, int]:
+    """Measure scores that no calibration fits: the raw rate alone; see `derive_measurement`."""
+    sources = open_all(files)
+    categories = spec.categories or categories_in(sources, "scores")
+    scan = ScoreScan(sources, "scores", categories, progress)
+    counts, n_decisions = count_units(
+        scan,
+        [RAW_THRESHOLD] * len(categories),
+        n_composite=len(categories),
+        turn_bins=spec.turn_bins,
+        attempts=spec.attempts,
+        last_turn_only=spec.turn_scope == "last",
+        decisions=decisions,
+    )
+    scan.check(categories)
+    where = files[0].name
+    judge, source, _ = judge_of_scores(
+        scan.found.judges, scan.found.fingerprints, None, accept=False, where=where, expected="the"
+    )
+    spec = replace(spec, target=target_of_scores(scan.found.targets, spec.target, where))
+    result = measure_uncalibrated(
+        counts,
+        spec,
+        categories=categories,
+        judge=judge,
+        judge_source=source,
+        reason=spec.uncalibrated or "not asked for",
+    )
+    inputs = references("scores", files, scan.found.rows_by_file)
     return Derived(schema=SCHEMA, spec=spec, seed=spec.seed, inputs=inputs, result=result), n_decisions
 
 
@@ -153,11 +187,29 @@ def detection_spec(instrument: InstrumentSpec, **asked: Any) -> MeasurementSpec:
     return replace(spec, **{name: value for name, value in asked.items() if value is not None})
 
 
+def uncalibrated_spec(instrument: InstrumentSpec, reason: str, **asked: Any) -> MeasurementSpec:
+    """Say what is asked for when scores are measured without a calibration, and why."""
+    spec = MeasurementSpec(
+        kind="scores",
+        instrument=instrument.name,
+        categories=instrument.categories,
+        uncalibrated=reason,
+        attempts=instrument.attempts,
+        turn_scope=instrument.turn_scope,
+        confidence_level=instrument.confidence_level,
+        error_budget=instrument.error_budget,
+        turn_bins=instrument.turn_bins,
+        seed=instrument.seed,
+    )
+    return replace(spec, **{name: value for name, value in asked.items() if value is not None})
+
+
 def run_measurement(
     files: Sequence[str],
     *,
     calibration: str | None = None,
     instrument: InstrumentSpec | None = None,
+    uncalibrated: str | None = None,
     reported: Sequence[str] = (),
     target: str | None = None,
     attempts: Attempts | None = None,
@@ -166,8 +218,30 @@ def run_measurement(
     output: Place | None = None,
     progress: Progress = no_progress,
     tracking_uri: str | None = None,
+    run: Runner = direct,
+    reuse: bool = False,
 ) -> Written:
-    """Measure and write the record with its decisions; `tracking_uri` is where a calibration's reference leads."""
+    """Measure and write the record with its decisions.
+
+    Parameters
+    ----------
+    files : sequence of str
+        ``[READER:]PATH`` arguments.
+    calibration : str, optional
+        A reference to the calibration, for scores.
+    instrument : InstrumentSpec, optional
+        For detections, and for scores that no calibration fits.
+    uncalibrated : str, optional
+        Why scores are measured without a calibration.
+    reported, target, attempts, accept_judge, confidence_level, output, progress
+        As on the command line.
+    tracking_uri : str, optional
+        Where a calibration's reference leads.
+    run : Runner
+        Who carries out the steps.
+    reuse : bool
+        Whether a record from the result cache will do.
+    """
     readers = reader_names()
     asked: dict[str, Any] = {
         "target": target,
@@ -175,18 +249,35 @@ def run_measurement(
         "accept_judge": accept_judge,
         "confidence_level": confidence_level,
     }
-    found = None if calibration is None else find_calibration(calibration, tracking_uri)
-    inputs = find_inputs(files, readers)
-    with scratch_beside(output) as folder:
-        decisions = folder / "decisions.parquet"
+    found = None if calibration is None else run(steps.CHOOSE, lambda: find_calibration(calibration, tracking_uri))
+    inputs = run(steps.FIND, lambda: find_inputs(files, readers))
+    reports = find_inputs(reported, readers)
+    if found is not None:
+        spec = measurement_spec(found.calibration, **asked)
+    elif instrument is None:
+        raise InputError.of("measure", "scores need --calibration, detections --instrument")
+    elif uncalibrated is not None:
+        spec = uncalibrated_spec(instrument, uncalibrated, **asked)
+    else:
+        spec = detection_spec(instrument, **asked)
+
+    def derive(decisions: Path) -> tuple[Derived, int]:
         if found is not None:
-            spec = measurement_spec(found.calibration, **asked)
-            derived, rows = derive_measurement(inputs, found, spec, decisions=decisions, progress=progress)
-        elif instrument is not None:
-            spec = detection_spec(instrument, **asked)
-            derived, rows = derive_detections(
-                inputs, spec, reported=find_inputs(reported, readers), decisions=decisions, progress=progress
-            )
-        else:
-            raise InputError.of("measure", "scores need --calibration, detections --instrument")
-        return write_record(sealed(derived), output, [("decisions", decisions, rows)])
+            return derive_measurement(inputs, found, spec, decisions=decisions, progress=progress)
+        if spec.uncalibrated is not None:
+            return derive_uncalibrated(inputs, spec, decisions=decisions, progress=progress)
+        return derive_detections(inputs, spec, reported=reports, decisions=decisions, progress=progress)
+
+    def compute(folder: Path) -> Result:
+        derived, rows = run(steps.MEASURE, lambda: derive(folder / "decisions.parquet"))
+        return Result(document=sealed(derived), outputs=(("decisions", folder / "decisions.parquet", rows),))
+
+    key = None
+    if reuse:
+        digests = [
+            (role, file_digest(file.path))
+            for role, group in (("scores", inputs), ("reported", reports))
+            for file in group
+        ]
+        key = result_key(SCHEMA, spec, digests, calibration=found.document["id"] if found else "")
+    return write_result(key, compute, output, run)

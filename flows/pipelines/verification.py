@@ -11,7 +11,7 @@ from core.errors import InputError, MismatchError
 from core.instrument.spec import DeclaredSpec, InstrumentSpec, JudgeIdentity, MeasurementSpec
 from core.records import Document, differences_of, plain, record_id
 from flows.pipelines.calibration import derive_calibration, derive_declared
-from flows.pipelines.measurement import derive_detections, derive_measurement
+from flows.pipelines.measurement import derive_detections, derive_measurement, derive_uncalibrated
 from tasks.archive import Derived, load_record, sealed
 from tasks.finder import InputFinder
 from tasks.judges import load_judge
@@ -105,6 +105,8 @@ def _derive(document: Document, finder: InputFinder, progress: Progress) -> Deri
             reported=finder.files(inputs, "reported"),
             progress=progress,
         )[0]
+    if wanted.uncalibrated is not None:
+        return derive_uncalibrated(finder.files(inputs, "scores"), wanted, progress=progress)[0]
     return derive_measurement(finder.files(inputs, "scores"), finder.calibration(inputs), wanted, progress=progress)[0]
 
 
