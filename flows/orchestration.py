@@ -1,18 +1,32 @@
-"""Steps as Prefect tasks."""
+"""What the Prefect flows share: steps as task runs, artifacts, progress, names of runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from prefect import task
+from prefect.artifacts import (
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
 from prefect.cache_policies import NO_CACHE
 
-from core.errors import AssayError
+from core.errors import AssayError, InputError, UnreachableError
+from core.instrument.spec import InstrumentSpec
+from tasks.reporting.markdown import calibration_markdown, category_rows, measurement_markdown
+from tasks.specs import load_instrument
 from tasks.steps import Step
 
 T = TypeVar("T")
+
 RETRY_DELAY_SECONDS = 5.0
+PROGRESS_EVERY_SECONDS = 5.0
+SPECS = Path("deployments") / "specs"
 
 
 def orchestrated(step: Step, work: Callable[[], T]) -> T:
@@ -28,7 +42,7 @@ def orchestrated(step: Step, work: Callable[[], T]) -> T:
         tags=list(step.tags),
         retries=step.retries,
         retry_delay_seconds=RETRY_DELAY_SECONDS,
-        retry_condition_fn=_is_worth_retrying,
+        retry_condition_fn=_may_pass,
         cache_policy=NO_CACHE,
         persist_result=False,
     )
@@ -36,14 +50,96 @@ def orchestrated(step: Step, work: Callable[[], T]) -> T:
     return result
 
 
-def _is_worth_retrying(_task: Any, _run: Any, state: Any) -> bool:
-    """Retry what may pass, such as a lost connection; a wrong input stays wrong."""
+def _may_pass(_task: Any, _run: Any, state: Any) -> bool:
+    """Whether trying again may help: a lost connection may come back, a wrong input stays wrong."""
     try:
         state.result()
-    except AssayError as error:
-        from core.errors import UnreachableError
-
-        return isinstance(error, UnreachableError)
-    except Exception:  # noqa: BLE001 (the kind of failure is what is asked)
+    except UnreachableError:
+        return True
+    except AssayError:
+        return False
+    except Exception:  # noqa: BLE001 (any other failure is of the machine, not of the input)
         return True
     return False
+
+
+def listed(value: str | Sequence[str] | None) -> list[str]:
+    """Read a parameter that is one address or several."""
+    if value is None:
+        return []
+    return [value] if isinstance(value, str) else list(value)
+
+
+def instrument_named(name: str | None) -> InstrumentSpec:
+    """Read an instrument: a YAML file, or the name of one in ``deployments/specs``.
+
+    Raises
+    ------
+    InputError
+        There is no such file.
+    """
+    if name is None:
+        return InstrumentSpec()
+    path = Path(name)
+    if path.suffix not in (".yaml", ".yml"):
+        if path.name != name:
+            raise InputError.of(name, "is neither a YAML file nor the name of an instrument")
+        path = SPECS / f"{name}.yaml"
+    return load_instrument(path)
+
+
+def show_record(document: Mapping[str, Any], links: Sequence[str]) -> None:
+    """Make the artifacts of a record: the headline as Markdown, the categories as a table."""
+    calibration = str(document["schema"]).startswith("assay.calibration/")
+    markdown = (calibration_markdown if calibration else measurement_markdown)(document, links)
+    kind = "calibration" if calibration else "measurement"
+    create_markdown_artifact(markdown, key=kind, description=f"{kind} {document['id'][:12]}")
+    create_table_artifact(
+        category_rows(document), key=f"{kind}-categories", description=f"{kind} {document['id'][:12]}"
+    )
+
+
+class ProgressArtifact:
+    """A progress callback that shows long work as an artifact: after five seconds, and then every five.
+
+    Parameters
+    ----------
+    total : int or None
+        How much there is to do; without it nothing is shown.
+    what : str
+        What is counted.
+    """
+
+    def __init__(self, total: int | None, what: str) -> None:
+        self._total, self._what = total, what
+        self._began = self._shown = time.monotonic()
+        self._done = 0
+        self._artifact: Any = None
+
+    def __call__(self, count: int) -> None:
+        """Count some more."""
+        self._done += count
+        if self._total and time.monotonic() - self._shown >= PROGRESS_EVERY_SECONDS:
+            self._shown = time.monotonic()
+            self._show(min(100.0, 100.0 * self._done / self._total))
+
+    def _show(self, percent: float) -> None:
+        told = f"{self._what}: {self._done:,} of {self._total:,} in {self._shown - self._began:.0f} s"
+        if self._artifact is None:
+            self._artifact = create_progress_artifact(percent, key="progress", description=told)
+        else:
+            update_progress_artifact(self._artifact, percent, description=told)
+
+    def finish(self) -> None:
+        """Show that all is done, if anything was shown."""
+        if self._artifact is not None:
+            self._shown = time.monotonic()
+            self._show(100.0)
+
+
+def parameters_of_run() -> Mapping[str, Any]:
+    """Return the parameters of the flow run that this is part of."""
+    from prefect.runtime import flow_run
+
+    found: Mapping[str, Any] = flow_run.parameters
+    return found

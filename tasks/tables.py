@@ -33,9 +33,9 @@ from core.instrument.collapse import unit_masks
 from core.instrument.golden_table import GoldenScores, GoldenTable, golden_scores
 from core.instrument.tally import ScatteredTracesError, Tally, UnitCounts, chosen_attempts, decisions_of
 from core.records import FileReference
-from tasks.readers import Source, open_source
+from tasks.readers import Source, open_source, reader_names
 from tasks.spill import scattered_blocks
-from tasks.storage import InputFile, file_digest
+from tasks.storage import InputFile, file_digest, find_inputs
 
 if TYPE_CHECKING:  # pandas takes half a second to import, which not every command needs
     import pandas as pd
@@ -510,3 +510,24 @@ def load_reported(
         rows.append(n_rows)
     log.stop_if_any()
     return rates, references("reported", files, rows)
+
+
+def judges_in(files: Sequence[InputFile]) -> tuple[set[str], set[str]]:
+    """Read the distinct judges and fingerprints that score files name."""
+    sources = open_all(files)
+    log = ProblemLog([source.file.name for source in sources], [source.unit for source in sources])
+    found: dict[str, set[str]] = {"judge": set(), "judge_fingerprint": set()}
+    for number, source in enumerate(sources):
+        columns = [name for name in found if name in source.columns]
+        for raw in raw_batches(source, number, columns, log) if columns else ():
+            for name in columns:
+                found[name] |= set(text_codes(raw.column(name), name, raw.place, log).values) - {""}
+    return found["judge"], found["judge_fingerprint"]
+
+
+def rows_of(arguments: Sequence[str]) -> int | None:
+    """Count the rows of Parquet inputs from their footers; None where a file does not say without being read."""
+    files = find_inputs(arguments, reader_names())
+    if any(file.reader != "table" or file.path.suffix != ".parquet" for file in files):
+        return None
+    return sum(int(pq.read_metadata(file.path).num_rows) for file in files)

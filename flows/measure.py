@@ -1,0 +1,112 @@
+"""Flow ``measure``: a release with the calibrated judge, by hand, on a schedule, or because a model was released."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from prefect import flow
+from prefect.logging import get_run_logger
+
+from core.errors import AssayError
+from core.instrument.spec import JudgeIdentity
+from flows.orchestration import (
+    ProgressArtifact,
+    instrument_named,
+    listed,
+    orchestrated,
+    parameters_of_run,
+    show_record,
+)
+from flows.pipelines.measurement import run_measurement
+from tasks import steps
+from tasks.archive import Written
+from tasks.champion import Champion, champion_of
+from tasks.events import JUDGE_CHANGED, emit
+from tasks.storage import place_of
+from tasks.tables import rows_of
+from tasks.tracking import track
+from tasks.tracking import tracking_uri as resolved_uri
+
+
+def run_name() -> str:
+    """Name a run: ``measure guard-x@1.2``."""
+    return f"measure {parameters_of_run().get('target') or 'production'}"
+
+
+@flow(name="measure", flow_run_name=run_name, persist_result=False)
+def measure(
+    scores: str | list[str],
+    instrument: str | None = None,
+    calibration: str | None = None,
+    target: str | None = None,
+    golden: str | list[str] | None = None,
+    attempts: Literal["each", "first", "last", "any"] | None = None,
+    accept_judge: bool = False,
+    confidence_level: float | None = None,
+    output: str | None = None,
+    tracking_uri: str | None = None,
+) -> Written:
+    """Measure a release; the record goes to the archive and to MLflow.
+
+    Without a calibration the champion of the instrument is taken. Where there is none, or it belongs to another judge,
+    the raw rate alone is recorded, and the judge is announced as changed.
+
+    Parameters
+    ----------
+    scores : str or list of str
+        ``[READER:]PATH`` or ``s3://`` addresses of the scores (or detections, for an instrument of that kind).
+    instrument : str, optional
+        A YAML file, or the name of one in ``deployments/specs``.
+    calibration : str, optional
+        A reference to a calibration.
+    target : str, optional
+        The system that was released, ``name@version``.
+    golden : str or list of str, optional
+        The golden set to calibrate a changed judge on; passed on with the announcement.
+    attempts, accept_judge, confidence_level, output, tracking_uri
+        As on the command line.
+    """
+    spec = instrument_named(instrument)
+    found = Champion()
+    if calibration is None and spec.kind == "scores":
+        found = orchestrated(steps.CHOOSE, lambda: champion_of(spec, listed(scores), tracking_uri))
+    progress = ProgressArtifact(orchestrated(steps.FIND, lambda: rows_of(listed(scores))), "rows read")
+    written = run_measurement(
+        listed(scores),
+        calibration=calibration or found.reference,
+        instrument=spec,
+        uncalibrated=found.reason,
+        target=target,
+        attempts=attempts,
+        accept_judge=accept_judge,
+        confidence_level=confidence_level,
+        output=None if output is None else place_of(output),
+        progress=progress,
+        tracking_uri=tracking_uri,
+        run=orchestrated,
+        reuse=True,
+    )
+    progress.finish()
+    links = [f"record: {written.path}"]
+    uri = resolved_uri(tracking_uri)
+    if uri is not None:
+        tracked = orchestrated(steps.TRACK, lambda: track(written, uri))
+        links.append(f"MLflow run: {tracked.run_id} at {tracked.shown_uri}")
+    show_record(written.document, links)
+    if found.reason is not None:
+        _announce(written, instrument or spec.name, listed(golden) or list(found.golden))
+    return written
+
+
+def _announce(written: Written, instrument: str, golden: list[str]) -> None:
+    """Say that this judge needs a calibration; the measurement stands whether or not anybody hears it."""
+    judge = JudgeIdentity(**written.document["result"]["judge"])
+    payload = {
+        "judge": {"name": judge.name, "version": judge.version, "fingerprint": judge.fingerprint},
+        "instrument": instrument,
+        "golden": golden,
+    }
+    try:
+        emit(JUDGE_CHANGED, f"assay.judge.{judge.name}", payload)
+    except AssayError as error:
+        get_run_logger().warning("the judge could not be announced as changed: %s", error)

@@ -1,0 +1,65 @@
+"""Which calibration a measurement takes when it is not told one: the champion of its instrument."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from core.errors import InputError
+from core.instrument.identity import judge_of_scores
+from core.instrument.spec import InstrumentSpec
+from tasks.archive import find_calibration
+from tasks.readers import reader_names
+from tasks.storage import find_inputs
+from tasks.tables import judges_in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Champion:
+    """A champion, or why there is none that can be used.
+
+    Attributes
+    ----------
+    reference : str or None
+        ``models:/NAME/VERSION``.
+    reason : str or None
+        Why the scores are measured without a calibration.
+    golden : list of str
+        The golden set of the champion that was found, whoever its judge is.
+    """
+
+    reference: str | None = None
+    reason: str | None = None
+    golden: tuple[str, ...] = ()
+
+
+def champion_of(spec: InstrumentSpec, scores: Sequence[str], tracking_uri: str | None) -> Champion:
+    """Find the champion of an instrument and see whether it is of the judge that gave these scores.
+
+    Parameters
+    ----------
+    spec : InstrumentSpec
+    scores : sequence of str
+        ``[READER:]PATH`` arguments; their judge is read.
+    tracking_uri : str or None
+        MLflow's address, where it is not the configured one.
+    """
+    name = f"models:/{spec.name}@champion"
+    try:
+        found = find_calibration(name, tracking_uri)
+    except InputError as error:
+        return Champion(reason=f"instrument {spec.name!r} has no champion ({str(error).splitlines()[0]})")
+    golden = tuple(item["uri"] for item in found.document["inputs"] if item["role"] == "golden")
+    judges, fingerprints = judges_in(find_inputs(scores, reader_names()))
+    try:
+        judge_of_scores(
+            judges,
+            fingerprints,
+            found.calibration.judge,
+            accept=False,
+            where=scores[0],
+            expected="the champion's",
+        )
+    except InputError as error:
+        return Champion(reason=str(error).splitlines()[0], golden=golden)
+    return Champion(reference=found.reference.uri, golden=golden)
