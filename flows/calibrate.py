@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from prefect import flow
 
 from core.errors import InputError
@@ -13,6 +15,7 @@ from flows.orchestration import (
     orchestrated,
     parameters_of_run,
     show_record,
+    tracked,
 )
 from flows.pipelines.calibration import run_calibration
 from tasks import steps
@@ -20,8 +23,7 @@ from tasks.archive import Written
 from tasks.judges import load_judge
 from tasks.storage import place_of
 from tasks.tables import rows_of
-from tasks.tracking import promotion, track
-from tasks.tracking import tracking_uri as resolved_uri
+from tasks.tracking import promotion
 
 
 def run_name() -> str:
@@ -29,7 +31,7 @@ def run_name() -> str:
     given = parameters_of_run()
     judge = given.get("judge")
     known = judge if isinstance(judge, JudgeIdentity) else JudgeIdentity(**judge) if judge else JudgeIdentity()
-    return f"calibrate {given.get('instrument') or 'instrument'} with {known}"
+    return f"calibrate {Path(given.get('instrument') or 'instrument').stem} with {known}"
 
 
 @flow(name="calibrate", flow_run_name=run_name, persist_result=False)
@@ -77,15 +79,9 @@ def calibrate(
         reuse=True,
     )
     progress.finish()
-    links = [f"record: {written.path}"]
-    uri = resolved_uri(tracking_uri)
-    if uri is not None:
-        wish = promotion(because) if promote else None
-        tracked = orchestrated(
-            steps.TRACK, lambda: track(written, uri, register=instrument is not None, promotion=wish)
-        )
-        links.append(f"MLflow run: {tracked.run_id} at {tracked.shown_uri}")
-    show_record(written.document, links)
+    wish = promotion(because) if promote else None
+    links = tracked(written, tracking_uri, register=instrument is not None, promotion=wish)
+    show_record(written.document, [f"record: {written.path}", *links])
     return written
 
 

@@ -24,6 +24,7 @@ COMMANDS = {
     "calibrate": "Calibrate a judge on a golden set.",
     "measure": "Measure a release with a calibrated judge.",
     "verify": "Re-derive every figure of a record from its inputs.",
+    "event": "Tell the Prefect server of a changed judge or a released model.",
     "sync": "Upload the records that MLflow could not take when they were made.",
 }
 """Every command, with its line of help; `flows.commands.<name>` holds it."""

@@ -16,6 +16,7 @@ from flows.orchestration import (
     orchestrated,
     parameters_of_run,
     show_record,
+    tracked,
 )
 from flows.pipelines.measurement import run_measurement
 from tasks import steps
@@ -24,8 +25,6 @@ from tasks.champion import Champion, champion_of
 from tasks.events import JUDGE_CHANGED, emit
 from tasks.storage import place_of
 from tasks.tables import rows_of
-from tasks.tracking import track
-from tasks.tracking import tracking_uri as resolved_uri
 
 
 def run_name() -> str:
@@ -87,12 +86,7 @@ def measure(
         reuse=True,
     )
     progress.finish()
-    links = [f"record: {written.path}"]
-    uri = resolved_uri(tracking_uri)
-    if uri is not None:
-        tracked = orchestrated(steps.TRACK, lambda: track(written, uri))
-        links.append(f"MLflow run: {tracked.run_id} at {tracked.shown_uri}")
-    show_record(written.document, links)
+    show_record(written.document, [f"record: {written.path}", *tracked(written, tracking_uri)])
     if found.reason is not None:
         _announce(written, instrument or spec.name, listed(golden) or list(found.golden))
     return written

@@ -15,12 +15,17 @@ from prefect.artifacts import (
     update_progress_artifact,
 )
 from prefect.cache_policies import NO_CACHE
+from prefect.logging import get_run_logger
 
 from core.errors import AssayError, InputError, UnreachableError
-from core.instrument.spec import InstrumentSpec
+from core.instrument.spec import InstrumentSpec, JudgeIdentity
+from tasks import steps
+from tasks.archive import Written
 from tasks.reporting.markdown import calibration_markdown, category_rows, measurement_markdown
 from tasks.specs import load_instrument
 from tasks.steps import Step
+from tasks.tracking import track
+from tasks.tracking import tracking_uri as resolved_uri
 
 T = TypeVar("T")
 
@@ -88,6 +93,22 @@ def instrument_named(name: str | None) -> InstrumentSpec:
     return load_instrument(path)
 
 
+def tracked(written: Written, tracking_uri: str | None, **wishes: Any) -> list[str]:
+    """Log a record to MLflow and return the lines that say where; an outage does not fail the run.
+
+    The record is kept all the same, and `assay sync` uploads it later.
+    """
+    uri = resolved_uri(tracking_uri)
+    if uri is None:
+        return []
+    try:
+        found = orchestrated(steps.TRACK, lambda: track(written, uri, **wishes))
+    except UnreachableError as error:
+        get_run_logger().warning("not in MLflow yet: %s", error)
+        return ["not in MLflow yet: it could not be reached; `assay sync` uploads the record"]
+    return [f"MLflow run: {found.run_id} at {found.shown_uri}"]
+
+
 def show_record(document: Mapping[str, Any], links: Sequence[str]) -> None:
     """Make the artifacts of a record: the headline as Markdown, the categories as a table."""
     calibration = str(document["schema"]).startswith("assay.calibration/")
@@ -143,3 +164,27 @@ def parameters_of_run() -> Mapping[str, Any]:
 
     found: Mapping[str, Any] = flow_run.parameters
     return found
+
+
+class OrchestratedJobs:
+    """The demo's jobs, as Prefect flows."""
+
+    def calibrate(self, golden: str, instrument: str, output: str) -> Written:
+        """Calibrate the lexical judge."""
+        from flows.calibrate import calibrate
+
+        judge = JudgeIdentity(name="lexical", version="1")
+        return calibrate(
+            golden=golden,
+            instrument=instrument,
+            judge=judge,
+            output=output,
+            promote=True,
+            because="the demo's only one",
+        )
+
+    def measure(self, scores: str, instrument: str, calibration: str, target: str, output: str) -> Written:
+        """Measure a release."""
+        from flows.measure import measure
+
+        return measure(scores=scores, instrument=instrument, calibration=calibration, target=target, output=output)

@@ -61,6 +61,10 @@ def _checked_address(_: click.Context, __: click.Parameter, value: str | None) -
     return value
 
 
+orchestrate_option = click.option(
+    "--orchestrate", is_flag=True,
+    help="Run as a Prefect flow, on a temporary server if PREFECT_API_URL names none. With PREFECT_API_URL always so.",
+)  # fmt: skip
 tracking_option = click.option(
     "--tracking-uri", metavar="URI", callback=_checked_address,
     help="MLflow: a server, or a database; none switches it off. Default: a database in the user's data folder.",
@@ -115,6 +119,23 @@ def _real(name: str) -> str:
     from tasks.storage import is_s3
 
     return name if is_s3(name) else os.path.realpath(name)
+
+
+def through_prefect(orchestrate: bool) -> bool:
+    """Whether a job runs as a Prefect flow: asked for, or a server is configured."""
+    return orchestrate or bool(os.environ.get("PREFECT_API_URL"))
+
+
+def check_tracked(written: Written) -> None:
+    """Tell with exit code 4 that a flow could not reach MLflow: it finished, and left a note on what waits."""
+    from core.errors import UnreachableError
+    from tasks.tracking.outbox import pending
+
+    if any(note.stem == written.document["id"] for note in pending()):
+        raise UnreachableError(
+            f"MLflow could not be reached.\nThe record is kept: {written.path}\n"
+            "`assay sync` uploads it when the service is back."
+        )
 
 
 def show(written: Written, report: Callable[[Any], Any], *, as_json: bool) -> None:

@@ -9,13 +9,16 @@ import click
 
 from flows.commands import (
     accept_judge_option,
+    check_tracked,
     confidence_option,
     json_option,
+    orchestrate_option,
     output_option,
     progress,
     promotion_of,
     refuse_overwriting,
     show,
+    through_prefect,
     track,
     tracking_option,
 )
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
 @output_option
 @json_option
 @tracking_option
+@orchestrate_option
 @click.option("--promote", is_flag=True, help="Make this calibration its instrument's champion in MLflow's registry.")
 @click.option("--because", metavar="TEXT", help="Why it is promoted; kept on the model version.")
 def command(
@@ -56,6 +60,7 @@ def command(
     output: Place | None,
     as_json: bool,
     tracking_uri: str | None,
+    orchestrate: bool,
     promote: bool,
     because: str | None,
 ) -> None:
@@ -71,7 +76,7 @@ def command(
       assay calibrate --declared vendor.yaml
       assay calibrate golden.csv --judge lexical --instrument instrument.yaml --promote --because "new golden set"
     """
-    from core.instrument.spec import InstrumentSpec
+    from core.instrument.spec import InstrumentSpec, JudgeIdentity
     from flows.pipelines.calibration import run_calibration, run_declared
     from tasks.reporting.terminal import calibration_report
     from tasks.specs import load_declared, load_instrument
@@ -91,6 +96,24 @@ def command(
     if bool(scores) == bool(judge):
         raise click.UsageError("give either --scores FILE or --judge NAME")
     spec = InstrumentSpec() if instrument is None else load_instrument(instrument)
+    if through_prefect(orchestrate):
+        from flows.calibrate import calibrate
+
+        written = calibrate(
+            golden=list(golden),
+            instrument=None if instrument is None else str(instrument),
+            judge=None if judge is None else JudgeIdentity(name=judge),
+            scores=list(scores) or None,
+            promote=promote,
+            because=because,
+            accept_judge=accept_judge,
+            confidence_level=confidence_level,
+            output=None if output is None else str(output),
+            tracking_uri=tracking_uri,
+        )
+        show(written, calibration_report, as_json=as_json)
+        check_tracked(written)
+        return
     with progress("texts judged") as advance:
         written = run_calibration(
             golden,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -13,21 +14,34 @@ import click
     help="Where its files go. Default: demo/ in the user's data folder.",
 )  # fmt: skip
 def command(folder: Path | None) -> None:
-    r"""Calibrate a simple judge on built-in conversations, measure two releases, and compare with the known truth.
+    """Calibrate a simple judge on built-in conversations, measure two releases, and compare with the known truth.
 
-    Everything is written for this program and nothing is fetched. It takes a few seconds.
+    Everything is written for this program and nothing is fetched. The jobs run as Prefect flows (on a temporary server,
+    unless PREFECT_API_URL names one) and are logged to MLflow, in a database in the user's data folder.
     """
+    # Prefect reads it when it is imported: the demo's own story is told below.
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
+    from flows.orchestration import OrchestratedJobs
     from flows.pipelines.demo import run_demo
     from tasks.reporting.terminal import calibration_report, console, demo_report, words
     from tasks.settings import settings
+    from tasks.tracking import tracking_uri
 
     screen = console()
+
+    def tell(line: str, style: str = "") -> None:
+        screen.print(words(line, style), soft_wrap=True)
+
     place = folder or settings().data_dir / "demo"
-    calibration, releases = run_demo(place, lambda step: screen.print(words(f"... {step}", "dim")))
+    tell("... starting Prefect (about ten seconds)", "dim")
+    calibration, releases = run_demo(place, OrchestratedJobs(), lambda step: tell(f"... {step}", "dim"))
     screen.print()
     screen.print(calibration_report(calibration.document))
     screen.print(demo_report([(item.name, item.written.document, item.truth) for item in releases]))
-    screen.print(words(f"Records and data: {place}"), soft_wrap=True)
-    last = releases[-1].written.path
-    screen.print(words(f"Re-derive a figure:  assay verify {last}"), soft_wrap=True)
-    screen.print(words("Your own data:       assay init mine"), soft_wrap=True)
+    tell(f"Records and data:    {place}")
+    tell(f"Re-derive a figure:  assay verify {releases[-1].written.path}")
+    tell("Your own data:       assay init mine")
+    tell("Prefect's pages:     prefect server start        then http://127.0.0.1:4200")
+    uri = tracking_uri()
+    if uri is not None:
+        tell(f"MLflow's pages:      mlflow server --backend-store-uri {uri}        then http://127.0.0.1:5000")

@@ -9,12 +9,15 @@ import click
 
 from flows.commands import (
     accept_judge_option,
+    check_tracked,
     confidence_option,
     json_option,
+    orchestrate_option,
     output_option,
     progress,
     refuse_overwriting,
     show,
+    through_prefect,
     track,
     tracking_option,
 )
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
 @output_option
 @json_option
 @tracking_option
+@orchestrate_option
 def command(
     files: tuple[str, ...],
     calibration: str | None,
@@ -59,6 +63,7 @@ def command(
     output: Place | None,
     as_json: bool,
     tracking_uri: str | None,
+    orchestrate: bool,
 ) -> None:
     r"""Measure a release: how often its conversations violate, corrected for the judge's errors.
 
@@ -81,6 +86,23 @@ def command(
     if reported and instrument is None:
         raise click.UsageError("--reported goes with detections (--instrument)")
     refuse_overwriting(output, [*files, *reported, calibration, instrument])
+    if through_prefect(orchestrate) and not reported:
+        from flows.measure import measure
+
+        written = measure(
+            scores=list(files),
+            instrument=None if instrument is None else str(instrument),
+            calibration=calibration,
+            target=target,
+            attempts=cast(Any, attempts),
+            accept_judge=accept_judge,
+            confidence_level=confidence_level,
+            output=None if output is None else str(output),
+            tracking_uri=tracking_uri,
+        )
+        show(written, measurement_report, as_json=as_json)
+        check_tracked(written)
+        return
     with progress("rows read") as advance:
         written = run_measurement(
             files,

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from flows.pipelines.calibration import run_calibration
 from flows.pipelines.judging import run_judge
-from flows.pipelines.measurement import run_measurement
 from tasks.archive import Written
 from tasks.builtin.starter import RELEASES, write_demo
 from tasks.builtin.suite import release_truth
-from tasks.specs import load_instrument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,25 +22,32 @@ class MeasuredRelease:
     truth: dict[str, float]
 
 
-def run_demo(folder: Path, tell: Callable[[str], None]) -> tuple[Written, list[MeasuredRelease]]:
+class Jobs(Protocol):
+    """Who carries out the two jobs: the Prefect flows, or the pipelines themselves."""
+
+    def calibrate(self, golden: str, instrument: str, output: str) -> Written:
+        """Calibrate the lexical judge."""
+        ...
+
+    def measure(self, scores: str, instrument: str, calibration: str, target: str, output: str) -> Written:
+        """Measure a release."""
+        ...
+
+
+def run_demo(folder: Path, jobs: Jobs, tell: Callable[[str], None]) -> tuple[Written, Sequence[MeasuredRelease]]:
     """Run the demo in a folder; `tell` hears what is being done."""
     tell("writing the built-in golden suite and two simulated releases")
     paths = write_demo(folder)
     tell("calibrating the lexical judge on the golden suite")
-    calibration = run_calibration(
-        [str(paths["golden"])],
-        [],
-        "lexical",
-        load_instrument(paths["instrument"]),
-        output=folder / "calibration.json",
-    )
+    instrument = str(paths["instrument"])
+    calibration = jobs.calibrate(str(paths["golden"]), instrument, str(folder / "calibration.json"))
     releases = []
     for name in RELEASES:
         tell(f"judging and measuring {name}")
         scores = folder / f"{name}.scores.parquet"
         run_judge("lexical", [str(paths[name])], scores)
-        written = run_measurement(
-            [str(scores)], calibration=str(calibration.path), output=folder / f"{name}.measurement.json"
+        written = jobs.measure(
+            str(scores), instrument, str(calibration.path), name, str(folder / f"{name}.measurement.json")
         )
         releases.append(MeasuredRelease(name=name, written=written, truth=release_truth(name)))
     return calibration, releases
