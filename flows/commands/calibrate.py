@@ -9,6 +9,7 @@ import click
 from flows.commands import (
     accept_judge_option,
     confidence_option,
+    force_option,
     json_option,
     output_option,
     progress,
@@ -34,6 +35,7 @@ from flows.commands import (
 @accept_judge_option
 @confidence_option
 @output_option
+@force_option
 @json_option
 def command(
     golden: tuple[str, ...],
@@ -44,9 +46,10 @@ def command(
     accept_judge: bool,
     confidence_level: float | None,
     output: Path | None,
+    force: bool,
     as_json: bool,
 ) -> None:
-    r"""Calibrate a judge on a golden set: threshold, sensitivity, specificity and J, a category and for all.
+    """Calibrate a judge on a golden set: threshold, sensitivity, specificity and J, a category and for all.
 
     GOLDEN is one or more files, folders or patterns, each may be READER:PATH.
 
@@ -56,13 +59,13 @@ def command(
       assay calibrate golden.csv --judge lexical --instrument instrument.yaml
       assay calibrate hatecheck:test_suite_cases.csv --scores scores.csv
       assay calibrate --declared vendor.yaml
-    """
+    """  # noqa: D301 (click wants the character)
     from core.instrument.spec import InstrumentSpec
     from flows.pipelines.calibration import run_calibration, run_declared
     from tasks.reporting.terminal import calibration_report
     from tasks.specs import load_declared, load_instrument
 
-    refuse_overwriting(output, [*golden, *scores, instrument, declared])
+    refuse_overwriting(output, [*golden, *scores, instrument, declared], force=force, beside=["golden_maxima"])
     if declared is not None:
         if golden or scores or judge or instrument:
             raise click.UsageError("--declared stands alone: no golden set, --scores, --judge or --instrument")

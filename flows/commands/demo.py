@@ -13,7 +13,7 @@ import click
     help="Where its files go. Default: demo/ in the user's data folder.",
 )  # fmt: skip
 def command(folder: Path | None) -> None:
-    r"""Calibrate a simple judge on built-in conversations, measure two releases, and compare with the known truth.
+    """Calibrate a simple judge on built-in conversations, measure two releases, and compare with the known truth.
 
     Everything is written for this program and nothing is fetched. It takes a few seconds.
     """

@@ -10,8 +10,10 @@ import click
 from flows.commands import (
     accept_judge_option,
     confidence_option,
+    force_option,
     json_option,
     output_option,
+    plain_name,
     progress,
     refuse_overwriting,
     show,
@@ -28,7 +30,7 @@ from flows.commands import (
     help="For detections: kind, attributes.",
 )
 @click.option("--reported", multiple=True, metavar="FILE", help="Rates that the detector reports itself, to compare.")
-@click.option("--target", metavar="NAME@VERSION", help="The system that was measured.")
+@click.option("--target", metavar="NAME@VERSION", callback=plain_name, help="The system that was measured.")
 @click.option(
     "--attempts", type=click.Choice(["each", "first", "last", "any"]),
     help="What counts when a trace was tried several times; default: the instrument's (each).",
@@ -36,6 +38,7 @@ from flows.commands import (
 @accept_judge_option
 @confidence_option
 @output_option
+@force_option
 @json_option
 def command(
     files: tuple[str, ...],
@@ -47,9 +50,10 @@ def command(
     accept_judge: bool,
     confidence_level: float | None,
     output: Path | None,
+    force: bool,
     as_json: bool,
 ) -> None:
-    r"""Measure a release: how often its conversations violate, corrected for the judge's errors.
+    """Measure a release: how often its conversations violate, corrected for the judge's errors.
 
     FILES are tables of scores (with --calibration) or detections (with --instrument): files, folders or patterns,
     all one data set; each may be READER:PATH.
@@ -59,7 +63,7 @@ def command(
       assay measure scores.parquet --calibration calibration.json --target guard-x@1.2
       assay measure 'runs/2026-11/*.parquet' --calibration calibration.json --attempts first
       assay measure detections.csv --instrument fairness.yaml
-    """
+    """  # noqa: D301 (click wants the character)
     from flows.pipelines.measurement import run_measurement
     from tasks.reporting.terminal import measurement_report
     from tasks.specs import load_instrument
@@ -68,7 +72,7 @@ def command(
         raise click.UsageError("give --calibration REF (scores) or --instrument SPEC.yaml (detections)")
     if reported and instrument is None:
         raise click.UsageError("--reported goes with detections (--instrument)")
-    refuse_overwriting(output, [*files, *reported, calibration, instrument])
+    refuse_overwriting(output, [*files, *reported, calibration, instrument], force=force, beside=["decisions"])
     with progress("rows read") as advance:
         written = run_measurement(
             files,

@@ -16,7 +16,7 @@ from flows.commands import progress
     help="A folder that holds inputs which are no longer where they were (repeatable).",
 )  # fmt: skip
 def command(record: Path, folders: tuple[Path, ...]) -> None:
-    r"""Re-derive every figure of a record from its recorded inputs.
+    """Re-derive every figure of a record from its recorded inputs.
 
     Inputs are recognised by their digests: where they were, beside the record, or in the folders of --inputs.
     Exit code 1 when a figure, an input or an output is not what the record says; 2 when an input is not to be found.
@@ -24,7 +24,7 @@ def command(record: Path, folders: tuple[Path, ...]) -> None:
     \b
     Example:
       assay verify measurement.json --inputs archive/2026-11
-    """
+    """  # noqa: D301 (click wants the character)
     from flows.pipelines.verification import verify
     from tasks.reporting.terminal import console, words
 

@@ -10,6 +10,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from core.data.problems import counted
+
+SHOWN_SLICES = 5
+
 STATUS_STYLE = {
     "measured": "green",
     "inconclusive": "yellow",
@@ -85,7 +89,7 @@ def calibration_report(document: Mapping[str, Any]) -> RenderableType:
     result = document["result"]
     table = _table("", "threshold", "positives", "negatives", "sens.", "spec.", "J", "J low", "status")
     rows = [*result["categories"].items(), ("composite", result["composite"])]
-    for name, row in rows:
+    for name, row in rows if result["composite"]["categories"] else rows[:-1]:
         hits, passes = row["true_positives"], row["true_negatives"]
         table.add_row(
             words(name, "bold" if name == "composite" else ""),
@@ -106,19 +110,41 @@ def calibration_report(document: Mapping[str, Any]) -> RenderableType:
     if golden is not None:
         lines.append(
             Text(
-                f"golden set: {golden['n_traces']} traces, {golden['n_clusters']} clusters, "
+                f"golden set: {counted(golden['n_traces'], 'trace')}, {counted(golden['n_clusters'], 'cluster')}, "
                 f"{golden['n_undecidable']} undecidable for the composite"
             )
         )
-    lines += [table, *_ceiling(result["composite"])]
-    lines.append(
-        Text(
-            "Sensitivity, specificity and J are corrected for the optimism of a threshold tuned on the same traces;\n"
-            "counts are at the deployed threshold, before that correction.",
-            style="dim",
+    lines += [table, *_ceiling(result["composite"]), Text(_basis(document), style="dim")]
+    return Group(*lines, *_slices(result), *_notes(result, rows))
+
+
+def _basis(document: Mapping[str, Any]) -> str:
+    """Say where sensitivity and specificity come from."""
+    if document["result"]["calibration_source"] == "declared":
+        return "Thresholds, sensitivity and specificity are as declared, and were not measured here."
+    if document["spec"]["optimism"]["method"] == "none":
+        return (
+            "Sensitivity, specificity and J are apparent: the traces that chose the threshold also judge it, and the\n"
+            "optimism of that was not taken off."
         )
+    return (
+        "Sensitivity, specificity and J are corrected for the optimism of a threshold tuned on the same traces;\n"
+        "counts are at the deployed threshold, before that correction."
     )
-    return Group(*lines, *_notes(result, rows))
+
+
+def _slices(result: Mapping[str, Any]) -> Iterable[RenderableType]:
+    """Show where the composite is worst: for each slice column the slices with the lowest rates (apparent)."""
+    for column, slices in result["slices"].items():
+        yield Text("\nComposite by ").append(printable(column)).append(f": {counted(len(slices), 'slice')}")
+        for rate, total, hits in (
+            ("sensitivity", "n_positive", "true_positives"),
+            ("specificity", "n_negative", "true_negatives"),
+        ):
+            known = [(row["composite"], name) for name, row in slices.items() if row["composite"][total]]
+            worst = sorted(known, key=lambda item: (item[0][rate], -item[0][total], item[1]))[:SHOWN_SLICES]
+            shown = "; ".join(f"{name} {row[hits]}/{row[total]} = {row[rate]:.2f}" for row, name in worst)
+            yield words(f"  lowest {rate}  {shown or 'no traces of this class'}")
 
 
 def _judge(result: Mapping[str, Any]) -> str:
@@ -128,6 +154,8 @@ def _judge(result: Mapping[str, Any]) -> str:
 
 
 def _ceiling(composite: Mapping[str, Any]) -> Iterable[RenderableType]:
+    if not composite["categories"]:
+        yield Text("composite: spans no category", style="red")
     ceiling = composite.get("ceiling")
     if ceiling and len(composite["categories"]) > 1:
         yield Text(
@@ -169,7 +197,7 @@ def _headline(composite: Mapping[str, Any]) -> Text:
         level = 100 * prevalence["interval"]["confidence_level"]
         return Text(
             f"Composite rate, corrected: {percent(prevalence['value'])} "
-            f"{limits(prevalence['interval'])} ({level:g}% interval)",
+            f"{limits(prevalence['interval'])} ({level:.12g}% interval)",
             style="bold",
         )
     return Text(f"Composite rate, corrected: none ({prevalence['status']})", style="bold red").append(
@@ -210,7 +238,8 @@ def _accounting(result: Mapping[str, Any]) -> Text:
     counts = result["accounting"]
     unscored = ", ".join(f"{n} {name}" for name, n in counts.items() if n and name not in ("attempted", "scored"))
     text = Text(
-        f"{result['n_traces']} traces, {result['n_units']} units, {result['n_turns']} turns; "
+        f"{counted(result['n_traces'], 'trace')}, {counted(result['n_units'], 'unit')}, "
+        f"{counted(result['n_turns'], 'turn')}; "
         f"{counts['scored']} fully scored" + (f", {unscored}" if unscored else "")
     )
     if counts["scored"] < counts["attempted"]:
