@@ -106,7 +106,7 @@ def build_spec(data: Any, kind: type[T], source: str) -> T:
         odd += [Problem(source=source, message=text) for text in wrong if text.partition(":")[0] not in told]
         raise InputError(odd) from None
     except UndefinedError as error:
-        raise InputError([*odd, Problem(source=source, message=str(error))]) from None
+        raise InputError(odd or [Problem(source=source, message=str(error))]) from None
     if odd:
         raise InputError(odd)
     return spec

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -79,7 +80,7 @@ def _status(status: str) -> Text:
 def _table(*columns: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, column in enumerate(columns):
-        text = i == 0 or column in ("quantity", "status")
+        text = i == 0 or column in ("quantity", "status", "lowest specificity")
         table.add_column(column, justify="left" if text else "right", no_wrap=text, overflow="ellipsis")
     return table
 
@@ -134,17 +135,24 @@ def _basis(document: Mapping[str, Any]) -> str:
 
 
 def _slices(result: Mapping[str, Any]) -> Iterable[RenderableType]:
-    """Show where the composite is worst: for each slice column the slices with the lowest rates (apparent)."""
+    """Show where the composite is worst: for each slice column the slices with the lowest apparent rates."""
     for column, slices in result["slices"].items():
-        yield Text("\nComposite by ").append(printable(column)).append(f": {counted(len(slices), 'slice')}")
-        for rate, total, hits in (
-            ("sensitivity", "n_positive", "true_positives"),
-            ("specificity", "n_negative", "true_negatives"),
-        ):
-            known = [(row["composite"], name) for name, row in slices.items() if row["composite"][total]]
-            worst = sorted(known, key=lambda item: (item[0][rate], -item[0][total], item[1]))[:SHOWN_SLICES]
-            shown = "; ".join(f"{name} {row[hits]}/{row[total]} = {row[rate]:.2f}" for row, name in worst)
-            yield words(f"  lowest {rate}  {shown or 'no traces of this class'}")
+        table = _table("lowest sensitivity", "sens.", "positives", "lowest specificity", "spec.", "negatives")
+        sides = (
+            _lowest(slices, "sensitivity", "true_positives", "n_positive"),
+            _lowest(slices, "specificity", "true_negatives", "n_negative"),
+        )
+        for left, right in itertools.zip_longest(*sides, fillvalue=("", "", "")):
+            table.add_row(words(left[0]), *left[1:], words(right[0]), *right[1:])
+        yield Text("Composite by ").append(printable(column)).append(f" ({counted(len(slices), 'slice')}, apparent)")
+        yield table
+
+
+def _lowest(slices: Mapping[str, Any], rate: str, hits: str, total: str) -> list[tuple[str, str, str]]:
+    """Name the slices with the lowest rate, of several equal ones the largest."""
+    known = [(row["composite"], name) for name, row in slices.items() if row["composite"][total]]
+    known.sort(key=lambda item: (item[0][rate], -item[0][total], item[1]))
+    return [(name, _decimal(row[rate]), f"{row[hits]}/{row[total]}") for row, name in known[:SHOWN_SLICES]]
 
 
 def _judge(result: Mapping[str, Any]) -> str:

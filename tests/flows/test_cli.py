@@ -207,6 +207,16 @@ def test_a_name_that_is_not_text_is_refused(arguments: tuple[str, ...], assay: A
     assert "is not UTF-8 text" in outcome.err
 
 
+def test_slices_are_in_the_report_of_a_calibration(bench: Any) -> None:
+    header, *rows = bench.world.golden.read_text().splitlines()
+    sliced = [f"{row},{'nl' if int(row[1 : row.index(',')]) % 3 else 'fy'}" for row in rows]
+    golden = bench.file("g.csv", "\n".join([f"{header},language", *sliced]))
+    spec = bench.file("i.yaml", f"{bench.world.instrument.read_text()}slices: [language]\n")
+    outcome = bench.calibrate(golden=golden, instrument=spec)
+    assert outcome.code == 0
+    assert "Composite by language (2 slices, apparent)" in outcome.out
+
+
 # --- interruption ---------------------------------------------------------------------------------------------------
 
 
