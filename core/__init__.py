@@ -9,12 +9,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from core import errors
     from core.api import calibrate, measure
     from core.inference.intervals import wilson_interval
     from core.inference.prevalence import corrected_prevalence, rogan_gladen
+    from core.instrument.spec import InstrumentSpec
     from core.instrument.threshold import youden_threshold
 
 _HOME = {
+    "InstrumentSpec": "core.instrument.spec",
     "calibrate": "core.api",
     "corrected_prevalence": "core.inference.prevalence",
     "measure": "core.api",
@@ -24,8 +27,10 @@ _HOME = {
 }
 
 __all__ = [
+    "InstrumentSpec",
     "calibrate",
     "corrected_prevalence",
+    "errors",
     "measure",
     "rogan_gladen",
     "wilson_interval",
@@ -34,6 +39,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return importlib.import_module("core.errors")
     if name not in _HOME:
         raise AttributeError(f"module 'core' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)

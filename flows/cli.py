@@ -9,6 +9,8 @@ import os
 import signal
 import sys
 import threading
+import traceback
+from pathlib import Path
 from typing import Any
 
 import click
@@ -29,7 +31,7 @@ COMMANDS = {
 }
 """Every command, with its line of help; `flows.commands.<name>` holds it."""
 
-EXIT_DONE, EXIT_MISMATCH, EXIT_BAD_INPUT, EXIT_UNREACHABLE, EXIT_INTERRUPTED = 0, 1, 2, 4, 130
+EXIT_DONE, EXIT_MISMATCH, EXIT_BAD_INPUT, EXIT_UNREACHABLE, EXIT_BUG, EXIT_INTERRUPTED = 0, 1, 2, 4, 70, 130
 
 
 class LazyGroup(click.Group):
@@ -57,7 +59,7 @@ class LazyGroup(click.Group):
 @click.version_option(package_name="assay", prog_name="assay")
 @click.pass_context
 def cli(ctx: click.Context, log_format: str) -> None:
-    r"""Measure how often an AI system does harm, from the verdicts of an imperfect judge.
+    """Measure how often an AI system does harm, from the verdicts of an imperfect judge.
 
     \b
     A first run:
@@ -66,8 +68,8 @@ def cli(ctx: click.Context, log_format: str) -> None:
       assay judge lexical conversations.csv -o scores.parquet
       assay measure scores.parquet --calibration calibration.json -o measurement.json
 
-    Exit codes: 0 done; 1 `verify` found a mismatch; 2 bad input or usage; 4 a service cannot be reached.
-    """
+    Exit codes: 0 done; 1 `verify` found a mismatch; 2 bad input or usage; 4 a service cannot be reached; 70 a bug.
+    """  # noqa: D301 (click wants the character)
     ctx.obj = {"log_format": log_format}
 
 
@@ -101,14 +103,40 @@ def main(arguments: list[str] | None = None) -> None:
         _tell(error, as_json)
         sys.exit(EXIT_UNREACHABLE)
     except AssayError as error:
-        _tell(error, as_json)
+        _tell(error, as_json, hint=_reader_hint(error, given))
         sys.exit(EXIT_BAD_INPUT)
     except (BrokenPipeError, SystemExit):  # nobody reads on; rich says it with SystemExit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:  # a full disk, a folder that went away meanwhile
         _tell(f"cannot read or write: {error}", as_json)
         sys.exit(EXIT_BAD_INPUT)
+    except Exception as error:  # noqa: BLE001 (whatever it is, it must not look like a mismatch)
+        _tell(_bug(error), as_json)
+        sys.exit(EXIT_BUG)
     sys.exit(EXIT_DONE)
+
+
+def _bug(error: Exception) -> str:
+    """Say that assay failed, which no input should bring about."""
+    shown = os.environ.get("ASSAY_DEBUG") == "1"
+    told = f"this is a bug in assay: {type(error).__name__}: {error}; please report it with the command"
+    if not shown:
+        return f"{told} and what ASSAY_DEBUG=1 adds to this message"
+    return "\n".join([f"{told} and this traceback", *traceback.format_exc().splitlines()])
+
+
+def _reader_hint(error: AssayError, given: list[str]) -> str:
+    """Name the reader of a published set that was read without it."""
+    if not isinstance(error, InputError):
+        return ""
+    from tasks.readers.published import reader_of
+
+    hints = []
+    for source in dict.fromkeys(problem.source for problem in error.problems):
+        reader = reader_of(Path(source))
+        if reader is not None and not any(item.partition(":")[0] == reader for item in given):
+            hints.append(f"{source} is a published set that assay knows: give it as {reader}:{source}")
+    return "\n".join(hints)
 
 
 def _usage_hint(error: click.ClickException) -> str:

@@ -180,7 +180,7 @@ class OrchestratedJobs:
             judge=judge,
             output=output,
             promote=True,
-            because="the demo's only one",
+            because="only one",
         )
 
     def measure(self, scores: str, instrument: str, calibration: str, target: str, output: str) -> Written:

@@ -96,13 +96,41 @@ def load_spec(path: Path, kind: type[T]) -> T:
 
 def build_spec(data: Any, kind: type[T], source: str) -> T:
     """Build a spec from plain data; see `load_spec`."""
+    odd = [Problem(source=source, message=message) for message in _odd_values(data, _switches(kind), "")]
     try:
-        return TypeAdapter(kind).validate_python(data)
+        spec = TypeAdapter(kind).validate_python(data)
     except ValidationError as error:
         known = sorted(set(_keys(kind)))
-        raise InputError(Problem(source=source, message=_message(item, known)) for item in error.errors()) from None
+        told = {problem.message.partition(":")[0] for problem in odd}
+        wrong = [_message(item, known) for item in error.errors()]
+        odd += [Problem(source=source, message=text) for text in wrong if text.partition(":")[0] not in told]
+        raise InputError(odd) from None
     except UndefinedError as error:
-        raise InputError.of(source, str(error)) from None
+        raise InputError(odd or [Problem(source=source, message=str(error))]) from None
+    if odd:
+        raise InputError(odd)
+    return spec
+
+
+def _odd_values(data: Any, switches: set[str], where: str) -> Iterator[str]:
+    """Name what pydantic would take: true for 1, and halves of characters, which no record can hold."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            yield from _odd_values(key, switches, where)
+            if key not in switches or not isinstance(value, bool):
+                yield from _odd_values(value, switches, f"{where}.{key}" if where else str(key))
+    elif isinstance(data, list):
+        for i, item in enumerate(data):
+            yield from _odd_values(item, switches, f"{where}.{i}")
+    elif isinstance(data, bool):
+        yield f"{where}: {str(data).lower()} is neither a number nor a text"
+    elif isinstance(data, str) and any("\ud800" <= character <= "\udfff" for character in data):
+        yield f"{where or 'spec'}: holds half a character (a lone surrogate)"
+
+
+def _switches(kind: Any) -> set[str]:
+    """Names of the keys that are true or false."""
+    return {name for name, hint in get_type_hints(kind).items() if hint is bool}
 
 
 def _message(item: Any, known: list[str]) -> str:

@@ -57,14 +57,14 @@ def golden_layout(
     """
     before = log.count
     check_header(columns, source, log)
-    for column in slices:
-        if column in GOLDEN_COLUMNS or category_name(column) in (categories or ()):
-            what = "a category" if column not in GOLDEN_COLUMNS else "a column with a meaning of its own"
-            log.add(source, f"{quoted(column)} is {what} and cannot be a slice; name other columns as slices")
+    for name in slices:
+        if name in GOLDEN_COLUMNS or category_name(name) in (categories or ()):
+            what = "a category" if name not in GOLDEN_COLUMNS else "a column with a meaning of its own"
+            log.add(source, f"{quoted(name)} is {what} and cannot be a slice; name other columns as slices")
     labelled = ("category", "label") if {"category", "label"} & set(columns) else ()
     wanted = ("trace_id", *labelled, *(column for column in slices if column not in GOLDEN_COLUMNS))
-    if absent := [column for column in wanted if column not in columns]:
-        log.add(source, missing_columns(absent, columns))
+    if missing := [column for column in wanted if column not in columns]:
+        log.add(source, missing_columns(missing, columns))
     others = [column for column in columns if column not in GOLDEN_COLUMNS]
     if "category" in columns:
         layout = GoldenLayout(long=True, categories=(), slices=tuple(others))
@@ -75,9 +75,9 @@ def golden_layout(
             hint = f"; is it {near[0]!r}?" if near else ""
             log.add(source, f"the instrument's category {absent!r} has no column{hint}", line=1)
         wide = [column for column in others if column not in slices and _is_category(column, first, categories)]
-        for column in wide:
-            if category_name(column) in RESERVED_CATEGORIES:
-                log.add(source, reserved_name(column), line=1)
+        for name in wide:
+            if category_name(name) in RESERVED_CATEGORIES:
+                log.add(source, reserved_name(name), line=1)
         if not wide:
             log.add(source, "no labels: neither 'category' and 'label' nor one column of 0, 1 or empty a category")
         layout = GoldenLayout(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -44,9 +45,12 @@ output_option = click.option(
 )  # fmt: skip
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the record on stdout, and nothing else.")
 confidence_option = click.option(
-    "--confidence-level", type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Of every interval; default: the instrument's.",
+    "--confidence-level", type=click.FloatRange(0, 0.9999, min_open=True),
+    help="Of every interval, at most 0.9999; default: the instrument's.",
 )  # fmt: skip
+force_option = click.option(
+    "--force", is_flag=True, help="Write even over a file that is not an earlier output of assay."
+)
 accept_judge_option = click.option(
     "--accept-judge", is_flag=True,
     help="Take scores of another judge than the calibrated one all the same; the record says so.",
@@ -103,8 +107,37 @@ def progress(what: str) -> Iterator[Callable[[int], None]]:
         bar.stop()
 
 
-def refuse_overwriting(output: Place | None, inputs: Iterable[str | Path | None]) -> None:
-    """Refuse an output that would take the place of one of its inputs."""
+def plain_name(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """Refuse a name that is not text: bytes of another encoding than UTF-8 come in as halves of characters."""
+    if value is not None and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise click.BadParameter("is not UTF-8 text") from None
+    return value
+
+
+def refuse_overwriting(
+    output: Place | None,
+    inputs: Iterable[str | Path | None],
+    *,
+    force: bool,
+    table: bool = False,
+    beside: Iterable[str] = (),
+) -> None:
+    """Refuse an output that would take the place of an input, or of a file that assay has not written.
+
+    Parameters
+    ----------
+    output : Path or S3Url, optional
+    inputs : iterable of str or Path
+    force : bool
+        Write over anything but the inputs.
+    table : bool
+        The output is a table, not a record.
+    beside : iterable of str
+        Roles of the tables that go beside a record.
+    """
     if output is None:
         return
     place = _real(str(output))
@@ -113,6 +146,30 @@ def refuse_overwriting(output: Place | None, inputs: Iterable[str | Path | None]
         names = () if item is None else (str(item), str(item).partition(":")[2])
         if any(name and _real(name) == place for name in names):
             raise click.UsageError(f"-o {output} is an input; choose another place for the output")
+    if force or not isinstance(output, Path):  # an object is an output's own business: buckets keep versions
+        return
+    tables = [output] if table else [output.with_name(f"{output.stem}.{role}.parquet") for role in beside]
+    for path in {output, *tables}:
+        if _holds_something(path) and not (_is_parquet(path) if path in tables else _is_record(path)):
+            kind = "Parquet" if path in tables else "a record of assay"
+            raise click.UsageError(f"{path} is there and is not {kind}; choose another place, or add --force")
+
+
+def _holds_something(path: Path) -> bool:
+    return os.path.isfile(path) and os.path.getsize(path) > 0  # noqa: PTH113, PTH202 (they never raise here)
+
+
+def _is_parquet(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"PAR1"
+
+
+def _is_record(path: Path) -> bool:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(document, dict) and str(document.get("schema")).startswith("assay")
 
 
 def _real(name: str) -> str:

@@ -11,6 +11,7 @@ from flows.commands import (
     accept_judge_option,
     check_tracked,
     confidence_option,
+    force_option,
     json_option,
     orchestrate_option,
     output_option,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 @accept_judge_option
 @confidence_option
 @output_option
+@force_option
 @json_option
 @tracking_option
 @orchestrate_option
@@ -58,13 +60,14 @@ def command(
     accept_judge: bool,
     confidence_level: float | None,
     output: Place | None,
+    force: bool,
     as_json: bool,
     tracking_uri: str | None,
     orchestrate: bool,
     promote: bool,
     because: str | None,
 ) -> None:
-    r"""Calibrate a judge on a golden set: threshold, sensitivity, specificity and J, a category and for all.
+    """Calibrate a judge on a golden set: threshold, sensitivity, specificity and J, a category and for all.
 
     GOLDEN is one or more files, folders or patterns, each may be READER:PATH.
 
@@ -75,7 +78,7 @@ def command(
       assay calibrate hatecheck:test_suite_cases.csv --scores scores.csv
       assay calibrate --declared vendor.yaml
       assay calibrate golden.csv --judge lexical --instrument instrument.yaml --promote --because "new golden set"
-    """
+    """  # noqa: D301 (click wants the character)
     from core.instrument.spec import InstrumentSpec, JudgeIdentity
     from flows.pipelines.calibration import run_calibration, run_declared
     from tasks.reporting.terminal import calibration_report
@@ -83,7 +86,7 @@ def command(
 
     named = instrument is not None or declared is not None
     promotion = promotion_of(promote, because, named=named, tracking_uri=tracking_uri)
-    refuse_overwriting(output, [*golden, *scores, instrument, declared])
+    refuse_overwriting(output, [*golden, *scores, instrument, declared], force=force, beside=["golden_maxima"])
     if declared is not None:
         if golden or scores or judge or instrument:
             raise click.UsageError("--declared stands alone: no golden set, --scores, --judge or --instrument")

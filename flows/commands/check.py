@@ -20,14 +20,14 @@ from flows.commands import progress
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def command(files: tuple[str, ...], kind: str | None, as_json: bool) -> None:
-    r"""Look at a data set: everything that is wrong with it at once, or what is in it.
+    """Look at a data set: everything that is wrong with it at once, or what is in it.
 
     \b
     Examples:
       assay check golden.csv --as golden
       assay check runs/2026-11
       assay check hatecheck:test_suite_cases.csv
-    """
+    """  # noqa: D301 (click wants the character)
     from tasks.checking import check, kind_of
     from tasks.readers import reader_names
     from tasks.storage import find_inputs

@@ -10,12 +10,12 @@ import click
 @click.command(name="init")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
 def command(folder: Path) -> None:
-    r"""Make a starter folder DIR: an instrument, labelled and unlabelled example conversations, and what to run.
+    """Make a starter folder DIR: an instrument, labelled and unlabelled example conversations, and what to run.
 
     \b
     Example:
       assay init mine && cd mine && cat README.md
-    """
+    """  # noqa: D301 (click wants the character)
     from core.errors import InputError
     from tasks.builtin.starter import write_starter
     from tasks.reporting.terminal import console, words

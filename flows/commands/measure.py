@@ -11,9 +11,11 @@ from flows.commands import (
     accept_judge_option,
     check_tracked,
     confidence_option,
+    force_option,
     json_option,
     orchestrate_option,
     output_option,
+    plain_name,
     progress,
     refuse_overwriting,
     show,
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     help="For detections: kind, attributes.",
 )
 @click.option("--reported", multiple=True, metavar="FILE", help="Rates that the detector reports itself, to compare.")
-@click.option("--target", metavar="NAME@VERSION", help="The system that was measured.")
+@click.option("--target", metavar="NAME@VERSION", callback=plain_name, help="The system that was measured.")
 @click.option(
     "--attempts", type=click.Choice(["each", "first", "last", "any"]),
     help="What counts when a trace was tried several times; default: the instrument's (each).",
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 @accept_judge_option
 @confidence_option
 @output_option
+@force_option
 @json_option
 @tracking_option
 @orchestrate_option
@@ -61,11 +64,12 @@ def command(
     accept_judge: bool,
     confidence_level: float | None,
     output: Place | None,
+    force: bool,
     as_json: bool,
     tracking_uri: str | None,
     orchestrate: bool,
 ) -> None:
-    r"""Measure a release: how often its conversations violate, corrected for the judge's errors.
+    """Measure a release: how often its conversations violate, corrected for the judge's errors.
 
     FILES are tables of scores (with --calibration) or detections (with --instrument): files, folders or patterns,
     all one data set; each may be READER:PATH.
@@ -76,7 +80,7 @@ def command(
       assay measure scores.parquet --calibration models:/safety@champion
       assay measure 'runs/2026-11/*.parquet' --calibration calibration.json --attempts first
       assay measure detections.csv --instrument fairness.yaml
-    """
+    """  # noqa: D301 (click wants the character)
     from flows.pipelines.measurement import run_measurement
     from tasks.reporting.terminal import measurement_report
     from tasks.specs import load_instrument
@@ -85,7 +89,7 @@ def command(
         raise click.UsageError("give --calibration REF (scores) or --instrument SPEC.yaml (detections)")
     if reported and instrument is None:
         raise click.UsageError("--reported goes with detections (--instrument)")
-    refuse_overwriting(output, [*files, *reported, calibration, instrument])
+    refuse_overwriting(output, [*files, *reported, calibration, instrument], force=force, beside=["decisions"])
     if through_prefect(orchestrate) and not reported:
         from flows.measure import measure
 

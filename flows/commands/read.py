@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flows.commands import output_place, refuse_overwriting
+from core.data.vocabulary import RESERVED_CATEGORIES, category_name
+from flows.commands import force_option, output_place, plain_name, refuse_overwriting
 
 if TYPE_CHECKING:
     from tasks.convert import Conversion
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _pair(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    pairs = [value.partition("=") for value in values]
+    pairs = [str(plain_name(_, __, value)).partition("=") for value in values]
     if not all(old and new for old, _, new in pairs):
         raise click.BadParameter("COLUMN=NAME is expected, such as id=trace_id")
     return {old: new for old, _, new in pairs}
@@ -41,21 +42,26 @@ def _check_options(conversion: Conversion) -> None:
         raise click.UsageError(
             f"--higher-is is for scores; for {conversion.kind} name with --positive what counts as 1"
         )
-    if conversion.category is not None and not conversion.category.strip():
-        raise click.UsageError("--category needs a name")
+    if conversion.category is not None:
+        name = category_name(conversion.category)
+        if not name or name in RESERVED_CATEGORIES:
+            raise click.UsageError("--category needs a name" + (f"; {name!r} is reserved" if name else ""))
 
 
 @click.command(name="read")
 @click.argument("tool")
 @click.argument("file")
 @click.option("-o", "--output", type=output_place, required=True, metavar="OUT.parquet")
+@force_option
 @click.option(
     "--as",
     "kind",
     type=click.Choice(["scores", "golden", "detections"]),
     help="What the table is; default: the reader's, else scores.",
 )
-@click.option("--category", help="The category (or attribute) of all rows, when no column says it.")
+@click.option(
+    "--category", callback=plain_name, help="The category (or attribute) of all rows, when no column says it."
+)
 @click.option(
     "--map",
     "renamed",
@@ -71,11 +77,14 @@ def _check_options(conversion: Conversion) -> None:
     default="worse",
     help="Which end of the scale is harm.",
 )
-@click.option("--positive", metavar="VALUE", help="The label or decision that counts as 1; all others are 0.")
+@click.option(
+    "--positive", metavar="VALUE", callback=plain_name, help="The label or decision that counts as 1; all others are 0."
+)
 def command(
     tool: str,
     file: str,
     output: Place,
+    force: bool,
     kind: str | None,
     category: str | None,
     renamed: dict[str, str],
@@ -83,7 +92,7 @@ def command(
     higher_is: str,
     positive: str | None,
 ) -> None:
-    r"""Turn another tool's FILE into a Parquet table of scores, golden labels or detections.
+    """Turn another tool's FILE into a Parquet table of scores, golden labels or detections.
 
     TOOL is a registered reader: table (CSV, TSV, JSON Lines, Parquet), hatecheck, openai-moderation-golden.
 
@@ -93,9 +102,10 @@ def command(
       assay read table ratings.csv --scale 1,5 --higher-is better -o scores.parquet
       assay read table labels.csv --as golden --map label_gold=label --positive hateful -o golden.parquet
       assay read hatecheck test_suite_cases.csv -o golden.parquet
-    """
+    """  # noqa: D301 (click wants the character)
     from typing import Any, cast
 
+    from core.data.problems import counted
     from core.errors import InputError
     from tasks.convert import Conversion, convert
     from tasks.readers import open_source, reader_names
@@ -110,7 +120,7 @@ def command(
     files = find_inputs([f"{tool}:{file}"], names)
     if len(files) > 1:
         raise click.UsageError("one file at a time")
-    refuse_overwriting(output, [file])
+    refuse_overwriting(output, [file], force=force, table=True)
     source = open_source(files[0])
     conversion = Conversion(
         kind=cast(Any, kind or source.kind or "scores"),
@@ -129,4 +139,4 @@ def command(
         False: "; NOT the published file: its digest differs",
         None: "",
     }
-    console().print(words(f"{rows} rows of {conversion.kind}: {output}{known[published]}"), soft_wrap=True)
+    console().print(words(f"{counted(rows, 'row')} of {conversion.kind}: {output}{known[published]}"), soft_wrap=True)

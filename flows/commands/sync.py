@@ -10,14 +10,14 @@ from flows.commands import tracking_option
 @click.command(name="sync")
 @tracking_option
 def command(tracking_uri: str | None) -> None:
-    r"""Upload every record that MLflow could not take when it was made. Each arrives once, however often this runs.
+    """Upload every record that MLflow could not take when it was made. Each arrives once, however often this runs.
 
     --tracking-uri sends them there instead of where they were meant to go. Exit code 4 when some still wait.
 
     \b
     Example:
       assay sync
-    """
+    """  # noqa: D301 (click wants the character)
     from core.errors import UnreachableError
     from tasks.reporting.terminal import console, tracked_report, words
     from tasks.tracking import sync

@@ -17,7 +17,7 @@ from flows.commands import progress, tracking_option
 )  # fmt: skip
 @tracking_option
 def command(record: str, folders: tuple[Path, ...], tracking_uri: str | None) -> None:
-    r"""Re-derive every figure of a record from its recorded inputs.
+    """Re-derive every figure of a record from its recorded inputs.
 
     Inputs are recognised by their digests: where they were, beside the record, or in the folders of --inputs.
     RECORD is a file, an id, or MLflow's models:/NAME@ALIAS, models:/NAME/VERSION or runs:/RUN_ID.
@@ -27,7 +27,7 @@ def command(record: str, folders: tuple[Path, ...], tracking_uri: str | None) ->
     Examples:
       assay verify measurement.json --inputs archive/2026-11
       assay verify models:/safety@champion
-    """
+    """  # noqa: D301 (click wants the character)
     from flows.pipelines.verification import verify
     from tasks.archive import find_record
     from tasks.reporting.terminal import console, words

@@ -32,10 +32,12 @@ MAX_PUBLISHED_BYTES = 10_000_000
 
 
 def reader_of(path: Path) -> str | None:
-    """Recognise a published set by its content; None for any other file."""
-    if not path.is_file() or path.stat().st_size > MAX_PUBLISHED_BYTES:
+    """Recognise a published set by its content; None for any other file, or none that can be read."""
+    try:
+        published = path.is_file() and path.stat().st_size <= MAX_PUBLISHED_BYTES
+        return READER_OF.get(file_digest(path)) if published else None
+    except OSError:
         return None
-    return READER_OF.get(file_digest(path))
 
 
 class GoldenSource:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,12 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from core.data.problems import counted
+
 if TYPE_CHECKING:
     from tasks.tracking import Tracked
+
+SHOWN_SLICES = 5
 
 STATUS_STYLE = {
     "measured": "green",
@@ -78,7 +83,7 @@ def _status(status: str) -> Text:
 def _table(*columns: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, column in enumerate(columns):
-        text = i == 0 or column in ("quantity", "status")
+        text = i == 0 or column in ("quantity", "status", "lowest specificity")
         table.add_column(column, justify="left" if text else "right", no_wrap=text, overflow="ellipsis")
     return table
 
@@ -88,7 +93,7 @@ def calibration_report(document: Mapping[str, Any]) -> RenderableType:
     result = document["result"]
     table = _table("", "threshold", "positives", "negatives", "sens.", "spec.", "J", "J low", "status")
     rows = [*result["categories"].items(), ("composite", result["composite"])]
-    for name, row in rows:
+    for name, row in rows if result["composite"]["categories"] else rows[:-1]:
         hits, passes = row["true_positives"], row["true_negatives"]
         table.add_row(
             words(name, "bold" if name == "composite" else ""),
@@ -109,19 +114,48 @@ def calibration_report(document: Mapping[str, Any]) -> RenderableType:
     if golden is not None:
         lines.append(
             Text(
-                f"golden set: {golden['n_traces']} traces, {golden['n_clusters']} clusters, "
+                f"golden set: {counted(golden['n_traces'], 'trace')}, {counted(golden['n_clusters'], 'cluster')}, "
                 f"{golden['n_undecidable']} undecidable for the composite"
             )
         )
-    lines += [table, *_ceiling(result["composite"])]
-    lines.append(
-        Text(
-            "Sensitivity, specificity and J are corrected for the optimism of a threshold tuned on the same traces;\n"
-            "counts are at the deployed threshold, before that correction.",
-            style="dim",
+    lines += [table, *_ceiling(result["composite"]), Text(_basis(document), style="dim")]
+    return Group(*lines, *_slices(result), *_notes(result, rows))
+
+
+def _basis(document: Mapping[str, Any]) -> str:
+    """Say where sensitivity and specificity come from."""
+    if document["result"]["calibration_source"] == "declared":
+        return "Thresholds, sensitivity and specificity are as declared, and were not measured here."
+    if document["spec"]["optimism"]["method"] == "none":
+        return (
+            "Sensitivity, specificity and J are apparent: the traces that chose the threshold also judge it, and the\n"
+            "optimism of that was not taken off."
         )
+    return (
+        "Sensitivity, specificity and J are corrected for the optimism of a threshold tuned on the same traces;\n"
+        "counts are at the deployed threshold, before that correction."
     )
-    return Group(*lines, *_notes(result, rows))
+
+
+def _slices(result: Mapping[str, Any]) -> Iterable[RenderableType]:
+    """Show where the composite is worst: for each slice column the slices with the lowest apparent rates."""
+    for column, slices in result["slices"].items():
+        table = _table("lowest sensitivity", "sens.", "positives", "lowest specificity", "spec.", "negatives")
+        sides = (
+            _lowest(slices, "sensitivity", "true_positives", "n_positive"),
+            _lowest(slices, "specificity", "true_negatives", "n_negative"),
+        )
+        for left, right in itertools.zip_longest(*sides, fillvalue=("", "", "")):
+            table.add_row(words(left[0]), *left[1:], words(right[0]), *right[1:])
+        yield Text("Composite by ").append(printable(column)).append(f" ({counted(len(slices), 'slice')}, apparent)")
+        yield table
+
+
+def _lowest(slices: Mapping[str, Any], rate: str, hits: str, total: str) -> list[tuple[str, str, str]]:
+    """Name the slices with the lowest rate, of several equal ones the largest."""
+    known = [(row["composite"], name) for name, row in slices.items() if row["composite"][total]]
+    known.sort(key=lambda item: (item[0][rate], -item[0][total], item[1]))
+    return [(name, _decimal(row[rate]), f"{row[hits]}/{row[total]}") for row, name in known[:SHOWN_SLICES]]
 
 
 def _judge(result: Mapping[str, Any]) -> str:
@@ -131,6 +165,8 @@ def _judge(result: Mapping[str, Any]) -> str:
 
 
 def _ceiling(composite: Mapping[str, Any]) -> Iterable[RenderableType]:
+    if not composite["categories"]:
+        yield Text("composite: spans no category", style="red")
     ceiling = composite.get("ceiling")
     if ceiling and len(composite["categories"]) > 1:
         yield Text(
@@ -172,7 +208,7 @@ def _headline(composite: Mapping[str, Any]) -> Text:
         level = 100 * prevalence["interval"]["confidence_level"]
         return Text(
             f"Composite rate, corrected: {percent(prevalence['value'])} "
-            f"{limits(prevalence['interval'])} ({level:g}% interval)",
+            f"{limits(prevalence['interval'])} ({level:.12g}% interval)",
             style="bold",
         )
     return Text(f"Composite rate, corrected: none ({prevalence['status']})", style="bold red").append(
@@ -213,7 +249,8 @@ def _accounting(result: Mapping[str, Any]) -> Text:
     counts = result["accounting"]
     unscored = ", ".join(f"{n} {name}" for name, n in counts.items() if n and name not in ("attempted", "scored"))
     text = Text(
-        f"{result['n_traces']} traces, {result['n_units']} units, {result['n_turns']} turns; "
+        f"{counted(result['n_traces'], 'trace')}, {counted(result['n_units'], 'unit')}, "
+        f"{counted(result['n_turns'], 'turn')}; "
         f"{counts['scored']} fully scored" + (f", {unscored}" if unscored else "")
     )
     if counts["scored"] < counts["attempted"]:

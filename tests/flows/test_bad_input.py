@@ -11,6 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from core.data.vocabulary import GOLDEN_COLUMNS
+from tasks.storage import file_digest
+
 LONG = "trace_id,turn,category,score\n"
 GOLDEN = "trace_id,category,label\n"
 
@@ -22,6 +25,25 @@ BAD_SCORES = {
         "a.csv: column 'trace_id' is missing", "--map OLD=trace_id",
     ]),
     "a misspelt column": ("a.csv", "traceid,turn,category,score\nx,0,hate,0.1\n", ["--map traceid=trace_id"]),
+    "two missing columns": ("a.csv", "id,turn,p\nx,0,0.1\n", ["a.csv: column 'trace_id' is missing"]),
+    "all long columns but one missing": ("a.csv", "id,scor,category\nx,0.1,hate\n", [
+        "a.csv: columns 'trace_id', 'score' are missing", "FILE --map OLD=trace_id --map scor=score -o OUT.parquet`",
+    ]),
+    "no category and no id": ("a.csv", "idx,score\nx,0.1\n", [
+        "columns 'trace_id', 'category' are missing", "--map OLD=trace_id --category NAME -o OUT.parquet`",
+    ]),
+    "a table of detections": ("a.csv", "trace_id,attribute,detected\nx,race,1\n", [
+        "a.csv: this is a table of detections; measure it with --instrument SPEC.yaml",
+    ]),
+    "a reserved category": ("a.csv", f"{LONG}x,0,composite,0.1\n", ["a.csv:2: category name 'composite' is reserved"]),
+    "a reserved category as a column": ("a.csv", "trace_id,hate,several\nx,0,0\n", [
+        "a.csv:1: category name 'several' is reserved",
+    ]),
+    "a score just above 1": ("a.csv", f"{LONG}x,0,hate,1.0000000001\n", ["a.csv:2: score 1.0000000001 is outside"]),
+    "a turn beyond 64 bits": ("a.csv", f"{LONG}x,9223372036854775808,hate,0.1\n", [
+        "a.csv:2: turn 9223372036854775808 is too large",
+    ]),
+    "a turn in hexadecimal": ("a.csv", f"{LONG}x,0x10,hate,0.1\n", ["a.csv:2: turn '0x10' is not a number"]),
     "no column of scores": ("a.csv", "trace_id,turn\nx,0\n", ["a.csv: no category columns"]),
     "a score above 1": ("a.csv", f"{LONG}x,0,hate,0.1\nx,0,violence,1.2\n", [
         "a.csv:3: score 1.2 is outside [0, 1]", "--scale 0,10",
@@ -33,7 +55,7 @@ BAD_SCORES = {
     "a score in words": ("a.csv", f"{LONG}x,0,hate,high\n", ["a.csv:2: score 'high' is not a number"]),
     "a negative turn": ("a.csv", f"{LONG}x,-1,hate,0.1\n", ["a.csv:2: turn -1 is negative; turns are counted from 0"]),
     "half a turn": ("a.csv", f"{LONG}x,1.5,hate,0.1\n", ["a.csv:2: turn 1.5 is not a whole number"]),
-    "a turn beyond all numbers": ("a.csv", f"{LONG}x,1e300,hate,0.1\n", ["a.csv:2: turn 1e+300 is not a whole"]),
+    "a turn beyond all numbers": ("a.csv", f"{LONG}x,1e300,hate,0.1\n", ["a.csv:2: turn 1e300 is too large"]),
     "an empty turn": ("a.csv", f"{LONG}x,,hate,0.1\n", ["a.csv:2: turn is empty"]),
     "an empty id": ("a.csv", f"{LONG}x,0,hate,0.1\n,0,hate,0.1\n", ["a.csv:3: trace_id is empty"]),
     "an empty category": ("a.csv", f"{LONG}x,0,,0.1\n", ["a.csv:2: category is empty"]),
@@ -122,6 +144,10 @@ BAD_GOLDEN = {
         "a.csv:4: trace 'x' has another label for hate in", "a.csv:2; keep one of the two",
     ]),
     "two clusters": (f"{GOLDEN[:-1]},cluster\nx,hate,1,k\nx,violence,0,m\n", ["a.csv:3: trace 'x' is in cluster 'm'"]),
+    "nothing but a label": ("id,label\nx,1\n", [
+        "columns 'trace_id', 'category' are missing", "--map OLD=trace_id --category NAME -o",
+    ]),
+    "a reserved category": (f"{GOLDEN}x,several,1\n", ["a.csv:2: category name 'several' is reserved"]),
     "a column twice": ("trace_id,hate,hate\nx,1,0\n", ["a.csv:1: columns that stand twice: 'hate'"]),
 }  # fmt: skip
 
@@ -131,6 +157,88 @@ def test_golden_sets_are_refused_with_file_line_field_and_remedy(case: str, benc
     content, expected = BAD_GOLDEN[case]
     path = bench.file("a.csv", content)
     bench.refused(bench.calibrate(golden=path), f"{path}", *expected)
+
+
+@pytest.mark.parametrize("column", sorted(GOLDEN_COLUMNS))
+def test_a_column_with_a_meaning_of_its_own_is_no_slice(column: str, bench: Any) -> None:
+    spec = bench.file("i.yaml", f"{bench.world.instrument.read_text()}slices: [{column}]\n")
+    outcome = bench.calibrate(instrument=spec)
+    bench.refused(outcome, f"golden.csv: '{column}' is a column with a meaning of its own and cannot be a slice")
+    assert len(bench.problems(outcome)) == 1
+
+
+def test_a_category_is_no_slice(bench: Any) -> None:
+    spec = bench.file("i.yaml", f"{bench.world.instrument.read_text()}slices: [hate]\n")
+    golden = bench.file("g.csv", "trace_id,hate,violence\nx,1,0\n")
+    bench.refused(bench.calibrate(golden=golden, instrument=spec), "'hate' is a category and cannot be a slice")
+
+
+def test_a_golden_column_cannot_have_a_reserved_name(assay: Any, bench: Any) -> None:
+    path = bench.file("a.csv", "trace_id,hate,composite\nx,1,1\n")
+    bench.refused(assay("check", path, "--as", "golden"), f"{path}:1: category name 'composite' is reserved")
+
+
+@pytest.mark.parametrize("kind", ["scores", "detections"])
+def test_a_reserved_name_is_found_in_the_rows(kind: str, assay: Any, bench: Any) -> None:
+    header = {"scores": "category,score", "detections": "attribute,detected"}[kind]
+    path = bench.file("a.csv", f"trace_id,{header}\nx,composite,1\n")
+    bench.refused(assay("check", path, "--as", kind), f"{path}: {header.split(',')[0]} name 'composite' is reserved")
+
+
+DETECTIONS = "name: fair\nkind: detections\n"
+
+
+def detected(assay: Any, bench: Any, content: str, instrument: str = DETECTIONS) -> Any:
+    spec, path = bench.file("d.yaml", instrument), bench.file("d.csv", content)
+    return assay("measure", path, "--instrument", spec, "-o", bench.out / "new" / "m.json")
+
+
+def test_scores_given_as_detections_are_told_to_be_scores(assay: Any, bench: Any) -> None:
+    outcome = detected(assay, bench, f"{LONG}x,0,hate,0.1\n")
+    bench.refused(outcome, "d.csv: this is a table of scores; measure it with --calibration REF")
+
+
+def test_wide_detections_need_their_attributes_named(assay: Any, bench: Any) -> None:
+    content = "trace_id,race,sex,helpful\n" + "".join(f"x{i},1,0,1\n" for i in range(30))
+    outcome = detected(assay, bench, content)
+    bench.refused(outcome, "d.csv:1: which of the columns here (race, sex, helpful) are attributes?", "`categories`")
+    outcome = detected(assay, bench, content, f"{DETECTIONS}categories: [race, sex]\n")
+    bench.refused(outcome, "unknown attribute column 'helpful'")
+    assert (
+        detected(assay, bench, content.replace("helpful", "rationale"), f"{DETECTIONS}categories: [race, sex]\n").code
+        == 0
+    )
+
+
+def test_a_published_set_read_without_its_reader_is_recognised(
+    assay: Any, bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = bench.file("cases.csv", "case_id,test_case,label_gold\n7,words,hateful\n")
+    monkeypatch.setattr("tasks.readers.published.READER_OF", {file_digest(path): "hatecheck"})
+    hint = f"{path} is a published set that assay knows: give it as hatecheck:{path}"
+    bench.refused(bench.calibrate(golden=path), hint)
+    assert hint not in assay("check", f"hatecheck:{path}").err
+
+
+# --- refused rows ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["x,-1,hate,0.1", "x,0,hate,0.2"],
+        ["x,1.5,hate,0.1", "x,0,hate,0.2"],
+        ["x,9223372036854775808,hate,0.1", "x,0,hate,0.2"],
+        ["x,0,violense,0.1", "x,0,hate,0.2"],
+        [",0,hate,0.1", "x,0,hate,0.2"],
+        ["x,0,hate,high", "x,0,hate,0.2"],
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_refused_row_is_one_problem_and_no_duplicate_of_another(rows: list[str], order: int, bench: Any) -> None:
+    outcome = bench.measure(bench.file("a.csv", LONG + "\n".join([*rows[::order], "x,0,violence,0", ""])))
+    bench.refused(outcome)
+    assert len(bench.problems(outcome)) == 1
 
 
 def test_golden_labels_of_one_class_in_all_categories_cannot_calibrate(bench: Any) -> None:
@@ -354,7 +462,7 @@ PARQUET = {
     "an empty id": ({"trace_id": ["a", None], "hate": [0.1, 0.1], "violence": [0.0, 0.0]}, ":row 2: trace_id is empty"),
     "a turn of 64 unsigned bits": (
         {"trace_id": ["a"], "turn": pa.array([2**63], pa.uint64()), "hate": [0.1], "violence": [0.0]},
-        ":row 1: turn 9.223372036854776e+18 is not a whole number",
+        ":row 1: turn 9223372036854775808 is too large",
     ),
     "a time as score": ({"trace_id": ["a"], "hate": pa.array([1], pa.timestamp("s"))}, "numbers are expected"),
 }  # fmt: skip
@@ -489,3 +597,68 @@ def test_a_table_is_not_read_onto_itself(assay: Any, bench: Any) -> None:
     path = bench.folder / "a.parquet"
     pq.write_table(pa.table({"trace_id": ["a"], "hate": [0.1]}), path)
     bench.refused(assay("read", "table", path, "-o", path), "is an input")
+
+
+def outputs(bench: Any, output: Path) -> dict[str, tuple[object, ...]]:
+    """Every command that writes, so that it would write to this place."""
+    bench.file("t.csv", "trace_id,text\nx,words\n")
+    return {
+        "measure": ("measure", bench.world.production, "--calibration", bench.world.calibration, "-o", output),
+        "calibrate": (
+            "calibrate", bench.world.golden, "--scores", bench.world.scores, "--instrument", bench.world.instrument,
+            "-o", output,
+        ),
+        "read": ("read", "table", bench.world.production, "-o", output),
+        "judge": ("judge", "lexical", bench.folder / "t.csv", "--no-cache", "-o", output),
+    }  # fmt: skip
+
+
+PRECIOUS = {"measure": "m.json", "calibrate": "c.json", "read": "t.parquet", "judge": "t.parquet"}
+
+
+@pytest.mark.parametrize("command", PRECIOUS)
+@pytest.mark.parametrize("content", ["# precious\n", '{"schema": "https://json-schema.org"}', "[1]", "\xff"])
+def test_a_file_that_assay_has_not_written_is_only_replaced_by_force(
+    command: str, content: str, assay: Any, bench: Any
+) -> None:
+    output = bench.file(PRECIOUS[command], content.encode("latin-1"))
+    call = outputs(bench, output)[command]
+    bench.refused(assay(*call), f"{output} is there and is not ", "add --force")
+    assert output.read_bytes() == content.encode("latin-1")
+    assert assay(*call, "--force").code == 0
+    assert output.read_bytes() != content.encode("latin-1")
+
+
+@pytest.mark.parametrize("command", PRECIOUS)
+@pytest.mark.parametrize("empty", [True, False])
+def test_an_earlier_output_or_an_empty_file_is_replaced(command: str, empty: bool, assay: Any, bench: Any) -> None:
+    output = bench.folder / PRECIOUS[command]
+    call = outputs(bench, output)[command]
+    if empty:
+        output.touch()
+    else:
+        assert assay(*call).code == 0
+    assert assay(*call).code == 0
+
+
+@pytest.mark.parametrize(("command", "beside"), [("measure", "m.decisions"), ("calibrate", "c.golden_maxima")])
+def test_a_file_beside_the_record_is_only_replaced_when_it_is_parquet(
+    command: str, beside: str, assay: Any, bench: Any
+) -> None:
+    path = bench.file(f"{beside}.parquet", "precious")
+    call = outputs(bench, bench.folder / PRECIOUS[command])[command]
+    bench.refused(assay(*call), f"{path} is there and is not Parquet")
+    assert path.read_text() == "precious"
+    assert not (bench.folder / PRECIOUS[command]).exists()
+    assert assay(*call, "--force").code == 0
+
+
+def test_force_does_not_replace_an_input(assay: Any, bench: Any) -> None:
+    call = outputs(bench, bench.world.production)["measure"]
+    bench.refused(assay(*call, "--force"), "is an input")
+
+
+def test_a_record_does_not_take_the_place_of_a_table(assay: Any, bench: Any) -> None:
+    output = bench.folder / "t.parquet"
+    pq.write_table(pa.table({"a": [1]}), output)
+    bench.refused(assay(*outputs(bench, output)["measure"]), "is not a record of assay")

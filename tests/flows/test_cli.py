@@ -41,6 +41,17 @@ def test_help_names_every_command_and_the_exit_codes(assay: Any) -> None:
     assert "Exit codes:" in outcome.out
 
 
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_shows_no_markup_and_every_example_on_a_line_of_its_own(command: str, assay: Any) -> None:
+    text = assay(*command.split(), "--help").out
+    assert "\\" not in text
+    assert "\b" not in text
+    lines = [line for line in text.splitlines() if line.count("assay ") and not line.startswith("Usage")]
+    assert all(line.startswith("    assay ") or "assay init mine" in line for line in lines if "`" not in line), lines
+    examples = [line for line in lines if line.startswith("    assay ")]
+    assert len(examples) == {"": 4, "demo": 0}.get(command, len(examples) or -1)
+
+
 def test_help_and_version_load_no_library_that_computes() -> None:
     assert not loaded_by("--help") & HEAVY
     assert not loaded_by("--version") & HEAVY
@@ -66,7 +77,7 @@ def test_no_command_shows_help_and_is_a_mistake(assay: Any) -> None:
         (["mesure"], "No such command 'mesure'"),
         (["measure"], "Missing argument 'FILE...'"),
         (["measure", "a.csv", "--calibraton", "x"], "Did you mean '--calibration'?"),
-        (["measure", "a.csv", "--calibration", "c", "--confidence-level", "1"], "not in the range 0<x<1"),
+        (["measure", "a.csv", "--calibration", "c", "--confidence-level", "1"], "not in the range 0<x<=0.9999"),
         (["measure", "a.csv", "--calibration", "c", "--attempts", "best"], "'best' is not one of"),
         (["calibrate"], "name the golden set, or give --declared"),
         (["calibrate", "g.csv"], "give either --scores FILE or --judge NAME"),
@@ -167,6 +178,47 @@ def test_a_disk_that_is_full_is_a_message_and_leaves_nothing(bench: Any, monkeyp
     bench.refused(bench.measure(bench.world.production), "error: cannot read or write: ", "No space left on device")
 
 
+def test_a_bug_is_neither_a_mismatch_nor_a_traceback(assay: Any, world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise KeyError("label")
+
+    monkeypatch.setattr("flows.pipelines.verification.verify", fail)
+    outcome = assay("verify", world.measurement)
+    assert (outcome.code, outcome.out) == (70, "")
+    assert outcome.err.startswith("error: this is a bug in assay: KeyError: 'label'; please report it with ")
+    assert "ASSAY_DEBUG=1" in outcome.err
+    assert "Traceback" not in outcome.err
+    (row,) = map(json.loads, assay("--log-format", "json", "verify", world.measurement).err.splitlines())
+    assert row["message"].startswith("this is a bug in assay: KeyError")
+    monkeypatch.setenv("ASSAY_DEBUG", "1")
+    assert "Traceback (most recent call last)" in assay("verify", world.measurement).err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("measure", "a.csv", "--calibration", "c", "--target", "bot\udcff"),
+        ("read", "table", "a.csv", "-o", "o.parquet", "--category", "\udcff"),
+        ("read", "table", "a.csv", "-o", "o.parquet", "--positive", "\udcff"),
+        ("read", "table", "a.csv", "-o", "o.parquet", "--map", "a=\udcff"),
+    ],
+)
+def test_a_name_that_is_not_text_is_refused(arguments: tuple[str, ...], assay: Any) -> None:
+    outcome = assay(*arguments)
+    assert outcome.code == 2
+    assert "is not UTF-8 text" in outcome.err
+
+
+def test_slices_are_in_the_report_of_a_calibration(bench: Any) -> None:
+    header, *rows = bench.world.golden.read_text().splitlines()
+    sliced = [f"{row},{'nl' if int(row[1 : row.index(',')]) % 3 else 'fy'}" for row in rows]
+    golden = bench.file("g.csv", "\n".join([f"{header},language", *sliced]))
+    spec = bench.file("i.yaml", f"{bench.world.instrument.read_text()}slices: [language]\n")
+    outcome = bench.calibrate(golden=golden, instrument=spec)
+    assert outcome.code == 0
+    assert "Composite by language (2 slices, apparent)" in outcome.out
+
+
 # --- interruption ---------------------------------------------------------------------------------------------------
 
 
@@ -194,9 +246,10 @@ def test_an_interrupted_command_is_exit_130_and_leaves_nothing_half_written(
         "read": ("table", bench.world.production),
         "judge": ("lexical", texts, "--no-cache"),
     }[command]
+    before = '{"schema": "assay.measurement/1"}' if output.suffix == ".json" else "PAR1 and more"
     if existing:
         output.parent.mkdir()
-        output.write_text("what stood here before")
+        output.write_text(before)
 
     def interrupt(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
@@ -207,7 +260,7 @@ def test_an_interrupted_command_is_exit_130_and_leaves_nothing_half_written(
     assert outcome.err == "error: interrupted; nothing was written\n"
     left = [path.name for path in bench.out.rglob("*") if path.is_file()]
     assert left == ([output.name] if existing else [])
-    assert not existing or output.read_text() == "what stood here before"
+    assert not existing or output.read_text() == before
     assert existing or not output.parent.exists()
 
 

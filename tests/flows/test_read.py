@@ -28,7 +28,7 @@ def test_columns_are_renamed(read: Any) -> None:
     outcome, table = read(
         "id,harm,p\na,hate,0.5\n", "--map", "id=trace_id", "--map", "harm=category", "--map", "p=score"
     )
-    assert outcome.out.startswith("1 rows of scores: ")
+    assert outcome.out.startswith("1 row of scores: ")
     assert table == {"trace_id": ["a"], "category": ["hate"], "score": [0.5]}
 
 

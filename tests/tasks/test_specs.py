@@ -111,6 +111,28 @@ def test_a_key_or_value_that_cannot_be_meant_is_refused_by_name(path: Path, cont
     assert expected in message
 
 
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("seed: true", "0: seed: true is neither a number nor a text"),
+        ("detection_floor: false", "0: detection_floor: false is neither"),
+        ("optimism: {resamples: yes}", "0: optimism.resamples: true is neither"),
+        ("turn_bins: [true, 2]", "0: turn_bins.0: true is neither"),
+        ("name: true", "0: name: true is neither"),
+        ('name: "\\ud800"', "0: name: holds half a character"),
+        ('categories: ["a\\udfff"]', "0: categories.0: holds half a character"),
+    ],
+)
+def test_true_is_no_number_and_half_a_character_no_name(content: str, expected: str, path: Path) -> None:
+    (message,) = refused(path, content)
+    assert message.startswith(expected)
+
+
+def test_true_is_an_answer_where_one_is_asked_for(path: Path) -> None:
+    path.write_text("name: x\nallow_unmatched: true\n")
+    assert load_instrument(path).allow_unmatched is True
+
+
 def test_all_wrong_keys_are_told_at_once(path: Path) -> None:
     messages = refused(path, "nme: x\nseed: later\njudge: {verson: 1}\ncategories: 3")
     assert len(messages) == 4

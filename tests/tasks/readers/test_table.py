@@ -160,7 +160,7 @@ def test_bytes_that_are_not_text_are_refused_with_their_line_whatever_else_stand
 def test_rows_that_cannot_be_read_are_told_together(tmp_path: Path) -> None:
     message = refusal(tmp_path / "a.csv", "a,b\n1\n1,2\n1,2,3\n")
     assert message.splitlines() == [
-        "a.csv:2: 1 cells where the header has 2 columns", "a.csv:4: 3 cells where the header has 2 columns",
+        "a.csv:2: 1 cell where the header has 2 columns", "a.csv:4: 3 cells where the header has 2 columns",
     ]  # fmt: skip
     message = refusal(tmp_path / "a.jsonl", '{"a": 1}\n{"a": \n[1]\n')
     assert "a.jsonl:2: is not JSON" in message or "a.jsonl:3" in message
