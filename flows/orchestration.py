@@ -174,14 +174,7 @@ class OrchestratedJobs:
         from flows.calibrate import calibrate
 
         judge = JudgeIdentity(name="lexical", version="1")
-        return calibrate(
-            golden=golden,
-            instrument=instrument,
-            judge=judge,
-            output=output,
-            promote=True,
-            because="only one",
-        )
+        return calibrate(golden=golden, instrument=instrument, judge=judge, output=output)
 
     def measure(self, scores: str, instrument: str, calibration: str, target: str, output: str) -> Written:
         """Measure a release."""

@@ -70,5 +70,6 @@ def write_demo(folder: Path) -> dict[str, Path]:
     for name, table in {"golden": golden_suite(), **{name: release(name) for name in RELEASES}}.items():
         with atomic(paths[name]) as temporary:
             pq.write_table(table, temporary)
-    write_text(paths["instrument"], INSTRUMENT)
+    # A name of its own, so that the demo's versions never stand among those of a real instrument.
+    write_text(paths["instrument"], INSTRUMENT.replace("name: safety", "name: demo"))
     return paths
