@@ -102,7 +102,7 @@ def build_spec(data: Any, kind: type[T], source: str) -> T:
     except ValidationError as error:
         known = sorted(set(_keys(kind)))
         told = {problem.message.partition(":")[0] for problem in odd}
-        wrong = [_message(item, known) for item in error.errors()]
+        wrong = [_message(item, known) for item in error.errors() if item["loc"] or not odd]
         odd += [Problem(source=source, message=text) for text in wrong if text.partition(":")[0] not in told]
         raise InputError(odd) from None
     except UndefinedError as error:

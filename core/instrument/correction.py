@@ -99,7 +99,7 @@ def prevalence_of(
     judge = _figures(judged, calibration.confidence_level, spec.confidence_level)
     if judge is None:
         status: Status = "not_calibrated" if judged.status == "not_calibrated" else "below_detection_floor"
-        return Prevalence(status=status, notes=judged.notes)
+        return Prevalence(status=status, notes=judged.notes or ("no threshold of this judge beats chance",))
     if not sample.n_units:
         return Prevalence(status="insufficient_data", notes=("no fully scored unit",))
     z = normal_quantile(spec.confidence_level)

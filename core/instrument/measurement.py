@@ -144,7 +144,7 @@ def _left_out(judged: Calibrated) -> Measured:
         worst_case=Limits(low=0.0, high=1.0),
         prevalence=Prevalence(
             status="not_calibrated" if judged.status == "not_calibrated" else "below_detection_floor",
-            notes=judged.notes,
+            notes=judged.notes or ("no threshold of this judge beats chance",),
         ),
     )
 

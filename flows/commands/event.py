@@ -13,7 +13,12 @@ def command() -> None:
     """Tell the Prefect server that a judge has changed or a model was released; deployments answer.
 
     The server has to show that it took the event: exit code 4 when it does not. PREFECT_API_URL says where it is.
-    """
+
+    \b
+    Examples:
+      assay event judge-changed --judge lexical@1 --instrument safety --golden s3://lab/golden.parquet
+      assay event model-released --target guard-x@1.3 --scores s3://lab/runs/1.3/ --instrument safety
+    """  # noqa: D301 (click wants the character)
 
 
 @command.command(name="judge-changed")

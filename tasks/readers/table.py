@@ -82,13 +82,16 @@ class ParquetSource:
                 )
                 for name in nested
             )
-        texts = [name for name in columns if is_text(pa.nulls(0, types[name])) and name != "text"]
+        texts = [name for name in columns if is_text(pa.nulls(0, types[name]))]
+        encoded = [name for name in texts if name != "text"]
         row = 1
         try:
             with pq.ParquetFile(
-                self.file.path, read_dictionary=texts, pre_buffer=False, buffer_size=READ_AHEAD
+                self.file.path, read_dictionary=encoded, pre_buffer=False, buffer_size=READ_AHEAD
             ) as parquet:
                 for batch in parquet.iter_batches(BATCH_ROWS, columns=list(columns), use_threads=False):
+                    for name in texts:
+                        batch.column(name).validate(full=True)  # Parquet may call anything text
                     yield batch, np.arange(row, row + len(batch), dtype=np.int64)
                     row += len(batch)
         except (pa.ArrowException, OSError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -205,10 +206,10 @@ def measurement_report(document: Mapping[str, Any]) -> RenderableType:
 def _headline(composite: Mapping[str, Any]) -> Text:
     prevalence = composite["prevalence"]
     if prevalence["value"] is not None:
-        level = 100 * prevalence["interval"]["confidence_level"]
+        level = 100 * Decimal(repr(prevalence["interval"]["confidence_level"]))  # exact: 0.9999999 is not 100%
         return Text(
             f"Composite rate, corrected: {percent(prevalence['value'])} "
-            f"{limits(prevalence['interval'])} ({level:.12g}% interval)",
+            f"{limits(prevalence['interval'])} ({level.normalize():f}% interval)",
             style="bold",
         )
     return Text(f"Composite rate, corrected: none ({prevalence['status']})", style="bold red").append(

@@ -204,6 +204,16 @@ def test_a_parquet_file_cut_at_any_place_is_a_message(tmp_path: Path) -> None:
         assert "a.parquet: is" in refusal(tmp_path / "a.parquet", content[:end])
 
 
+@pytest.mark.parametrize("column", ["trace_id", "text"])
+def test_parquet_text_that_is_not_utf_8_is_a_message(column: str, tmp_path: Path) -> None:
+    raw = pa.array([b"fine", b"\xed\xa0\x80"], pa.binary())
+    text = pa.Array.from_buffers(pa.string(), 2, raw.buffers())
+    pq.write_table(pa.table({column: text}), tmp_path / "a.parquet")
+    message = refusal(tmp_path / "a.parquet", (tmp_path / "a.parquet").read_bytes())
+    assert message.startswith("a.parquet: is damaged after row 0: ")
+    assert "Invalid UTF8" in message
+
+
 def test_the_format_is_what_the_name_says_in_any_case(tmp_path: Path) -> None:
     assert rows(opened(tmp_path / "A.CSV", "a\n1\n")) == [(2, {"a": "1"})]
     assert rows(opened(tmp_path / "A.Tsv.GZ", gzip.compress(b"a\tb\n1\t2\n"))) == [(2, {"a": "1", "b": "2"})]

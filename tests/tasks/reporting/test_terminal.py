@@ -111,6 +111,9 @@ def test_one_is_singular(n: int, words: str) -> None:
     assert words in shown(measurement_report(measurement(n, 0.95)))
 
 
-@pytest.mark.parametrize(("level", "words"), [(0.95, "(95% interval)"), (0.9999, "(99.99% interval)")])
+@pytest.mark.parametrize(
+    ("level", "words"),
+    [(0.95, "(95% interval)"), (0.9, "(90% interval)"), (1 - 2**-53, "(99.99999999999999% interval)")],
+)
 def test_a_confidence_level_is_shown_with_all_its_digits(level: float, words: str) -> None:
     assert words in shown(measurement_report(measurement(20, level)))
