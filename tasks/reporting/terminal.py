@@ -42,7 +42,7 @@ STATUS_MEANING = {
 def console(*, stderr: bool = False) -> Console:
     """Return a console: colours and width of the terminal, or plain 110 columns when it is not one."""
     made = Console(stderr=stderr, highlight=False, soft_wrap=False)
-    return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=110, no_color=True)
+    return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=120, no_color=True)
 
 
 def printable(text: object) -> str:
@@ -85,7 +85,8 @@ def _table(*columns: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, column in enumerate(columns):
         text = i == 0 or column in ("quantity", "status", "lowest specificity")
-        table.add_column(column, justify="left" if text else "right", no_wrap=text, overflow="ellipsis")
+        whole = text or column in ("interval", "95% interval")
+        table.add_column(column, justify="left" if text else "right", no_wrap=whole, overflow="ellipsis")
     return table
 
 
