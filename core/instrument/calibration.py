@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from core.data.columns import Bools, Ints
 from core.data.golden import MAX_SLICE_VALUES, GoldenSet, composite_truth
+from core.data.problems import counted
 from core.errors import InputError, UndefinedError
 from core.inference.clusters import (
     DESIGN_EFFECT_FLOOR,
@@ -373,12 +374,12 @@ def _rates(truth: Ints, flagged: npt.NDArray[np.bool_]) -> Rates:
 def _enough(positive: EffectiveSample, negative: EffectiveSample) -> tuple[bool, list[str]]:
     notes, enough = [], True
     for name, sample in (("positive", positive), ("negative", negative)):
-        unit = "clusters" if sample.clustered else "traces"
+        found = counted(sample.n_clusters, f"{name} {'cluster' if sample.clustered else 'trace'}")
         if sample.n_clusters < MIN_CLUSTERS:
             enough = False
-            notes.append(f"insufficient data: {sample.n_clusters} {name} {unit}; at least {MIN_CLUSTERS} are needed")
+            notes.append(f"insufficient data: {found}; at least {MIN_CLUSTERS} are needed")
         elif sample.n_clusters < FEW_CLUSTERS:
-            notes.append(f"only {sample.n_clusters} {name} {unit}: under {FEW_CLUSTERS} the interval may be too narrow")
+            notes.append(f"only {found}: under {FEW_CLUSTERS} the interval may be too narrow")
         if ZERO_VARIANCE in sample.notes:
             notes.append(
                 f"all {name} traces are judged alike: they count as {sample.n_clusters} independent traces, "

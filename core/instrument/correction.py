@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from core.data.problems import counted
 from core.errors import UndefinedError
 from core.inference.clusters import MIN_CLUSTERS, EffectiveSample, effective_sample, t_factor
 from core.inference.intervals import normal_quantile
@@ -132,9 +133,9 @@ def prevalence_of(
     production = effective_sample(sample.clusters, clustered=clustered, confidence_level=spec.confidence_level)
     effective = _effective(sample, inside, judge, spec, production)
     if judged.status == "insufficient_data" or production.n_clusters < MIN_CLUSTERS or effective.n_units <= 0:
-        unit = "clusters" if clustered else "units"
+        found = counted(production.n_clusters, "cluster" if clustered else "unit")
         why = judged.notes if judged.status == "insufficient_data" else (
-            f"insufficient data: {production.n_clusters} {unit} in production; at least {MIN_CLUSTERS} are needed",
+            f"insufficient data: {found} in production; at least {MIN_CLUSTERS} are needed",
         )  # fmt: skip
         return Prevalence(status="insufficient_data", notes=(*notes, *why), effective=effective, turns=turns)
     notes += production_notes(production)

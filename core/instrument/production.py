@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from core.data.problems import counted
 from core.data.vocabulary import SCORED
 from core.inference.clusters import (
     DESIGN_EFFECT_FLOOR,
@@ -135,12 +136,10 @@ def turn_shares(
 
 def production_notes(production: EffectiveSample) -> list[str]:
     """Say what a reader has to know of production's clusters."""
-    unit = "clusters" if production.clustered else "units"
+    found = counted(production.n_clusters, "cluster" if production.clustered else "unit")
     notes = []
     if production.n_clusters < FEW_CLUSTERS:
-        notes.append(
-            f"only {production.n_clusters} {unit} in production: under {FEW_CLUSTERS} the interval may be too narrow"
-        )
+        notes.append(f"only {found} in production: under {FEW_CLUSTERS} the interval may be too narrow")
     if ZERO_VARIANCE in production.notes:
         notes.append(
             f"all units in production are judged alike: they count as {production.n_clusters} independent units, "
