@@ -30,7 +30,7 @@ def run_name() -> str:
     """Name a run: ``calibrate safety with lexical@1``."""
     given = parameters_of_run()
     judge = given.get("judge")
-    known = judge if isinstance(judge, JudgeIdentity) else JudgeIdentity(**judge) if judge else JudgeIdentity()
+    known = JudgeIdentity(**judge) if isinstance(judge, dict) else judge or "given scores"
     return f"calibrate {Path(given.get('instrument') or 'instrument').stem} with {known}"
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 from prefect import flow
 from prefect.logging import get_run_logger
 
-from core.errors import AssayError
+from core.errors import AssayError, InputError
 from core.instrument.spec import JudgeIdentity
 from flows.orchestration import (
     ProgressArtifact,
@@ -66,6 +66,8 @@ def measure(
         As on the command line.
     """
     spec = instrument_named(instrument)
+    if not listed(scores):
+        raise InputError.of("measure", "no scores are named, so nothing can be measured")
     found = Champion()
     if calibration is None and spec.kind == "scores":
         found = orchestrated(steps.CHOOSE, lambda: champion_of(spec, listed(scores), tracking_uri))

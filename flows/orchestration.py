@@ -69,10 +69,9 @@ def _may_pass(_task: Any, _run: Any, state: Any) -> bool:
 
 
 def listed(value: str | Sequence[str] | None) -> list[str]:
-    """Read a parameter that is one address or several."""
-    if value is None:
-        return []
-    return [value] if isinstance(value, str) else list(value)
+    """Read a parameter that is one address or several; an empty one names nothing, not the current folder."""
+    given = [value] if value is None or isinstance(value, str) else value
+    return [item for item in given if item]
 
 
 def instrument_named(name: str | None) -> InstrumentSpec:

@@ -1,15 +1,15 @@
 """The result cache: a record that was derived from the same inputs, spec and code is not derived again.
 
-The key holds the inputs' digests, the spec, a digest of all code of `core` and `tasks`, and the versions of the
-libraries that compute. A changed estimator therefore recomputes, which a cache keyed by the calling function alone
-would miss. An entry is a folder ``results/<key>`` in the cache folder with the record and its outputs.
+The key holds the inputs' places, readers and digests, the spec, a digest of all code that decides a figure, and the
+versions of the libraries that compute. A changed estimator therefore recomputes, which a cache keyed by the calling
+function alone would miss. An entry is a folder ``results/<key>`` in the cache folder with the record and its outputs.
 """
 
 from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -22,17 +22,18 @@ from tasks import steps
 from tasks.archive import Written, dumped, load_record, scratch_beside, write_record
 from tasks.settings import settings
 from tasks.steps import Runner
-from tasks.storage import Place, atomic, file_digest
+from tasks.storage import InputFile, Place, atomic, file_digest
 
+CODE = ("core", "tasks", "flows/pipelines")
 COMPUTING_PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "pyarrow")
 PROJECT = Path(__file__).resolve().parent.parent
 
 
 @cache
 def code_digest(root: Path = PROJECT) -> str:
-    """Digest the code that figures depend on: every module and data file of `core` and `tasks`."""
+    """Digest the code that figures depend on: every module and data file of `core`, `tasks` and the pipelines."""
     found = hashlib.sha256()
-    for folder in ("core", "tasks"):
+    for folder in CODE:
         for path in sorted((root / folder).rglob("*")):
             if path.suffix in (".py", ".yaml"):
                 found.update(str(path.relative_to(root)).encode())
@@ -40,7 +41,7 @@ def code_digest(root: Path = PROJECT) -> str:
     return found.hexdigest()
 
 
-def result_key(schema: str, spec: Any, inputs: Sequence[tuple[str, str]], **more: Any) -> str:
+def result_key(schema: str, spec: Any, inputs: Mapping[str, Sequence[InputFile]], **more: Any) -> str:
     """Return the key of a result.
 
     Parameters
@@ -48,7 +49,7 @@ def result_key(schema: str, spec: Any, inputs: Sequence[tuple[str, str]], **more
     schema : str
     spec : Any
         What `core.records.plain` takes.
-    inputs : sequence of (role, sha256)
+    inputs : mapping of role to files
     **more
         Whatever else decides the result, such as the judge's fingerprint.
     """
@@ -57,7 +58,7 @@ def result_key(schema: str, spec: Any, inputs: Sequence[tuple[str, str]], **more
         {
             "schema": schema,
             "spec": plain(spec),
-            "inputs": sorted(inputs),
+            "inputs": {role: [(file.uri, file_digest(file.path)) for file in files] for role, files in inputs.items()},
             "code": code_digest(),
             "libraries": libraries,
             "more": more,

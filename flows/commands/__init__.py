@@ -183,12 +183,13 @@ def through_prefect(orchestrate: bool) -> bool:
     return orchestrate or bool(os.environ.get("PREFECT_API_URL"))
 
 
-def check_tracked(written: Written) -> None:
+def check_tracked(written: Written, tracking_uri: str | None) -> None:
     """Tell with exit code 4 that a flow could not reach MLflow: it finished, and left a note on what waits."""
     from core.errors import UnreachableError
+    from tasks.tracking import tracking_uri as resolved
     from tasks.tracking.outbox import pending
 
-    if any(note.stem == written.document["id"] for note in pending()):
+    if resolved(tracking_uri) is not None and any(note.stem == written.document["id"] for note in pending()):
         raise UnreachableError(
             f"MLflow could not be reached.\nThe record is kept: {written.path}\n"
             "`assay sync` uploads it when the service is back."

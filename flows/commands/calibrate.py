@@ -101,11 +101,13 @@ def command(
     spec = InstrumentSpec() if instrument is None else load_instrument(instrument)
     if through_prefect(orchestrate):
         from flows.calibrate import calibrate
+        from tasks.judges import load_judge
 
+        worker = load_judge(judge) if judge else None
         written = calibrate(
             golden=list(golden),
             instrument=None if instrument is None else str(instrument),
-            judge=None if judge is None else JudgeIdentity(name=judge),
+            judge=worker and JudgeIdentity(name=worker.name, version=worker.version),
             scores=list(scores) or None,
             promote=promote,
             because=because,
@@ -115,7 +117,7 @@ def command(
             tracking_uri=tracking_uri,
         )
         show(written, calibration_report, as_json=as_json)
-        check_tracked(written)
+        check_tracked(written, tracking_uri)
         return
     with progress("texts judged") as advance:
         written = run_calibration(

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from uuid import UUID
 
 import click
+
+
+event_id_option = click.option(
+    "--event-id", type=click.UUID, metavar="UUID",
+    help="Make a repeated call harmless: the server takes an id once.",
+)  # fmt: skip
 
 
 @click.group(name="event")
@@ -27,14 +34,14 @@ def command() -> None:
 @click.option("--instrument", required=True, metavar="NAME", help="A YAML file, or a name in deployments/specs.")
 @click.option("--golden", required=True, multiple=True, metavar="FILE", help="The golden set (repeatable).")
 @click.option("--scores", multiple=True, metavar="FILE", help="Its scores; without them the registered judge runs.")
-@click.option("--event-id", metavar="UUID", help="Make a repeated call harmless: the server takes an id once.")
+@event_id_option
 def judge_changed(
     judge: str,
     fingerprint: str | None,
     instrument: str,
     golden: tuple[str, ...],
     scores: tuple[str, ...],
-    event_id: str | None,
+    event_id: UUID | None,
 ) -> None:
     """A judge has changed: calibrate it anew.
 
@@ -65,9 +72,9 @@ def judge_changed(
 @click.option("--scores", required=True, multiple=True, metavar="FILE", help="Its scores (repeatable).")
 @click.option("--instrument", required=True, metavar="NAME", help="A YAML file, or a name in deployments/specs.")
 @click.option("--baseline", metavar="NAME@VERSION", help="The release before.")
-@click.option("--event-id", metavar="UUID", help="Make a repeated call harmless: the server takes an id once.")
+@event_id_option
 def model_released(
-    target: str, scores: tuple[str, ...], instrument: str, baseline: str | None, event_id: str | None
+    target: str, scores: tuple[str, ...], instrument: str, baseline: str | None, event_id: UUID | None
 ) -> None:
     """A model was released: measure it with the instrument's champion.
 
@@ -96,10 +103,10 @@ def _fingerprint(judge: Any) -> str:
     return worker.fingerprint
 
 
-def _emit(name: str, resource: str, payload: dict[str, Any], event_id: str | None) -> None:
+def _emit(name: str, resource: str, payload: dict[str, Any], event_id: UUID | None) -> None:
     from tasks.events import emit
     from tasks.reporting.terminal import console, words
 
-    event = emit(name, resource, payload, event_id=event_id)
+    event = emit(name, resource, payload, event_id=event_id and str(event_id))
     console().print(words(f"{event.name} taken by the server: {event.id}"), soft_wrap=True)
     console().print(words(json.dumps(payload, ensure_ascii=False), "dim"), soft_wrap=True)

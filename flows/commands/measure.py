@@ -105,7 +105,7 @@ def command(
             tracking_uri=tracking_uri,
         )
         show(written, measurement_report, as_json=as_json)
-        check_tracked(written)
+        check_tracked(written, tracking_uri)
         return
     with progress("rows read") as advance:
         written = run_measurement(

@@ -21,7 +21,7 @@ from tasks.judges.run import judge_table
 from tasks.readers import reader_names
 from tasks.settings import settings
 from tasks.steps import Runner, direct
-from tasks.storage import InputFile, Place, file_digest, find_inputs
+from tasks.storage import InputFile, Place, find_inputs
 from tasks.tables import (
     MemorySource,
     Progress,
@@ -135,10 +135,9 @@ def run_calibration(
 
     key = None
     if reuse:
-        digests = [("golden", file_digest(file.path)) for file in golden_files]
-        digests += [("scores", file_digest(file.path)) for file in score_files]
+        files = {"golden": golden_files, "scores": score_files}
         fingerprint = load_judge(judge).fingerprint if judge else ""
-        key = result_key(SCHEMA, spec, digests, judge=[judge, fingerprint], accept=accept_judge)
+        key = result_key(SCHEMA, spec, files, judge=[judge, fingerprint], accept=accept_judge)
     return write_result(key, compute, output, run)
 
 

@@ -20,7 +20,7 @@ from tasks.archive import Derived, FoundCalibration, Written, find_calibration, 
 from tasks.cache import Result, result_key, write_result
 from tasks.readers import reader_names
 from tasks.steps import Runner, direct
-from tasks.storage import InputFile, Place, file_digest, find_inputs
+from tasks.storage import InputFile, Place, find_inputs
 from tasks.tables import (
     Progress,
     ScoreScan,
@@ -274,10 +274,5 @@ def run_measurement(
 
     key = None
     if reuse:
-        digests = [
-            (role, file_digest(file.path))
-            for role, group in (("scores", inputs), ("reported", reports))
-            for file in group
-        ]
-        key = result_key(SCHEMA, spec, digests, calibration=found.document["id"] if found else "")
+        key = result_key(SCHEMA, spec, {"scores": inputs, "reported": reports}, calibration=found and found.reference)
     return write_result(key, compute, output, run)

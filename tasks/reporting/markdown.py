@@ -7,7 +7,8 @@ from typing import Any
 
 from tasks.reporting.terminal import STATUS_MEANING, limits, percent, printable
 
-_MARKUP = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]()<>#+!|~&"})
+# With : @ and . since an address that stands alone becomes a link.
+_MARKUP = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]()<>#+-!|~&=$:@."})
 
 
 def plain_text(text: object) -> str:

@@ -82,7 +82,7 @@ def test_one_unit_has_no_interval_and_says_so(lab: Any) -> None:
     assert plain(composite.observed_interval)["status"] == "undefined"
     assert composite.observed_interval.low is None
     assert composite.prevalence.status == "insufficient_data"
-    assert "1 units in production; at least 5 are needed" in said(composite.prevalence)
+    assert "1 unit in production; at least 5 are needed" in said(composite.prevalence)
 
 
 @pytest.mark.parametrize("flagged", [0, 400])
