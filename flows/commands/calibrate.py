@@ -103,11 +103,11 @@ def command(
         from flows.calibrate import calibrate
         from tasks.judges import load_judge
 
-        worker = load_judge(judge) if judge else None
+        worker = None if judge is None else load_judge(judge)
         written = calibrate(
             golden=list(golden),
             instrument=None if instrument is None else str(instrument),
-            judge=worker and JudgeIdentity(name=worker.name, version=worker.version),
+            judge=None if worker is None else JudgeIdentity(name=worker.name, version=worker.version),
             scores=list(scores) or None,
             promote=promote,
             because=because,

@@ -8,7 +8,6 @@ from uuid import UUID
 
 import click
 
-
 event_id_option = click.option(
     "--event-id", type=click.UUID, metavar="UUID",
     help="Make a repeated call harmless: the server takes an id once.",
@@ -107,6 +106,6 @@ def _emit(name: str, resource: str, payload: dict[str, Any], event_id: UUID | No
     from tasks.events import emit
     from tasks.reporting.terminal import console, words
 
-    event = emit(name, resource, payload, event_id=event_id and str(event_id))
+    event = emit(name, resource, payload, event_id=None if event_id is None else str(event_id))
     console().print(words(f"{event.name} taken by the server: {event.id}"), soft_wrap=True)
     console().print(words(json.dumps(payload, ensure_ascii=False), "dim"), soft_wrap=True)

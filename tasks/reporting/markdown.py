@@ -76,6 +76,15 @@ def category_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the categories of a record as rows of plain text."""
     result = document["result"]
     rows = [("composite", result["composite"]), *result.get("categories", {}).items()]
+    attributes = [
+        {
+            "category": printable(name),
+            "units": row["n_units"],
+            "flagged": row["n_flagged"],
+            "observed": percent(row["rate"]),
+        }
+        for name, row in result.get("attributes", {}).items()
+    ]
     if document["schema"].startswith("assay.calibration/"):
         return [
             {
@@ -100,4 +109,4 @@ def category_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
             "status": row["prevalence"]["status"],
         }
         for name, row in rows
-    ]
+    ] + attributes
