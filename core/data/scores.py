@@ -103,21 +103,27 @@ class ScoreBatch:
         gathered: Ints = cells.astype(np.int64) @ np.left_shift(1, np.arange(n_categories), dtype=np.int64)
         return gathered
 
-    def rows(self, first: int, last: int, segments: slice) -> ScoreBatch:
-        """Return the rows [first, last), which are the given whole segments (a view)."""
-        cut = slice(first, last)
+    def taken(self, rows: Ints | slice, **segments: Any) -> ScoreBatch:
+        """Return some rows, in the given order, under new `starts` (and `trace_ids` and `clusters`, if they change)."""
         return replace(
             self,
+            attempt=self.attempt[rows],
+            turn=self.turn[rows],
+            category=None if self.category is None else self.category[rows],
+            values=self.values[rows],
+            valid=None if self.valid is None else self.valid[rows],
+            reason=None if self.reason is None else self.reason[rows],
+            place=self.place[rows],
+            **segments,
+        )
+
+    def rows(self, first: int, last: int, segments: slice) -> ScoreBatch:
+        """Return the rows [first, last), which are the given whole segments (a view)."""
+        return self.taken(
+            slice(first, last),
             starts=self.starts[segments] - first,
             trace_ids=self.trace_ids[segments],
             clusters=None if self.clusters is None else self.clusters[segments],
-            attempt=self.attempt[cut],
-            turn=self.turn[cut],
-            category=None if self.category is None else self.category[cut],
-            values=self.values[cut],
-            valid=None if self.valid is None else self.valid[cut],
-            reason=None if self.reason is None else self.reason[cut],
-            place=self.place[cut],
         )
 
     def as_long(self, present: Ints) -> ScoreBatch:
@@ -524,18 +530,11 @@ def regrouped(parts: Sequence[ScoreBatch], log: ProblemLog) -> ScoreBatch:
         for i in np.flatnonzero(~new & np.r_[False, np.diff(cluster) != 0]):
             one, other = (whole.clusters[order[k]] or "" for k in (i - 1, i))
             log.at(int(whole.place[rows[first[i]]]), cluster_conflict(whole.trace_ids[order[i]], one, other))
-    return replace(
-        whole,
+    return whole.taken(
+        rows,
         starts=first[new],
         trace_ids=[whole.trace_ids[i] for i in order[new]],
         clusters=None if whole.clusters is None else [whole.clusters[i] for i in order[new]],
-        attempt=whole.attempt[rows],
-        turn=whole.turn[rows],
-        category=None if whole.category is None else whole.category[rows],
-        values=whole.values[rows],
-        valid=None if whole.valid is None else whole.valid[rows],
-        reason=None if whole.reason is None else whole.reason[rows],
-        place=whole.place[rows],
     )
 
 

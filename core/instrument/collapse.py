@@ -173,18 +173,8 @@ def _sorted(block: ScoreBatch, trace: Ints) -> tuple[ScoreBatch, Ints]:
 
 
 def _taken(block: ScoreBatch, trace: Ints, rows: Ints) -> tuple[ScoreBatch, Ints]:
-    taken = replace(
-        block,
-        attempt=block.attempt[rows],
-        turn=block.turn[rows],
-        category=None if block.category is None else block.category[rows],
-        values=block.values[rows],
-        valid=None if block.valid is None else block.valid[rows],
-        reason=None if block.reason is None else block.reason[rows],
-        place=block.place[rows],
-    )
     moved: Ints = trace[rows]
-    return replace(taken, starts=np.flatnonzero(np.r_[True, moved[1:] != moved[:-1]])), moved
+    return block.taken(rows, starts=np.flatnonzero(np.r_[True, moved[1:] != moved[:-1]])), moved
 
 
 def _first_of_duplicates(block: ScoreBatch, trace: Ints, log: ProblemLog) -> Bools:

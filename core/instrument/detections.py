@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from core.instrument.measured import AttributeRate, CalibrationLink, DetectionMeasurement, Prevalence, ReportedRate
-from core.instrument.production import Sample, observed, sample_of, unscored_share
+from core.instrument.production import Sample, observed, sample_of, survey
 from core.instrument.spec import JudgeIdentity, MeasurementSpec
 from core.instrument.tally import UnitCounts
 
@@ -41,7 +41,6 @@ def measure_detections(
     """
     samples = {name: sample_of(counts, i) for i, name in enumerate(attributes)}
     composite = sample_of(counts, None)
-    share = unscored_share(counts)
     rates = {
         name: AttributeRate(
             n_units=sample.n_units,
@@ -61,21 +60,7 @@ def measure_detections(
         if not row.agrees
     ]
     return DetectionMeasurement(
-        instrument=spec.instrument,
-        target=spec.target,
-        judge=judge,
-        judge_source=judge_source,
-        judge_accepted=judge_accepted,
-        attempts=spec.attempts,
-        n_traces=counts.n_traces,
-        n_units=counts.accounting["attempted"],
-        n_turns=counts.n_turns,
-        n_duplicates=counts.n_duplicates,
-        n_turn_gaps=counts.n_gaps,
-        clustered=counts.clustered,
-        accounting=counts.accounting,
-        unscored_share=share,
-        error_budget_exceeded=share > spec.error_budget,
+        **survey(counts, spec, judge=judge, judge_source=judge_source, judge_accepted=judge_accepted),
         calibration=CalibrationLink(id="", source="none"),
         composite_categories=tuple(attributes),
         composite=observed(

@@ -16,7 +16,7 @@ from core.instrument.measured import (
     ObservedInterval,
     Prevalence,
 )
-from core.instrument.production import Sample, observed, sample_of, unscored_share
+from core.instrument.production import Sample, observed, sample_of, survey
 from core.instrument.spec import TURN_BINS, JudgeIdentity, MeasurementSpec
 from core.instrument.tally import UnitCounts
 
@@ -83,7 +83,6 @@ def measure(
     }
     left_out = tuple(name for name in calibration.categories if name not in names)
     composite = _measured(sample_of(counts, None), calibration.composite, calibration, spec, counts, name="")
-    share = unscored_share(counts)
     notes = list(calibration.notes)
     if left_out:
         notes.append(f"not measured, without a threshold: {', '.join(left_out)}")
@@ -92,21 +91,7 @@ def measure(
             f"measured with {judge}, calibrated with {calibration.judge}: accepted by the user, not shown to hold"
         )
     return Measurement(
-        instrument=calibration.instrument,
-        target=spec.target,
-        judge=judge,
-        judge_source=judge_source,
-        judge_accepted=judge_accepted,
-        attempts=spec.attempts,
-        n_traces=counts.n_traces,
-        n_units=counts.accounting["attempted"],
-        n_turns=counts.n_turns,
-        n_duplicates=counts.n_duplicates,
-        n_turn_gaps=counts.n_gaps,
-        clustered=counts.clustered,
-        accounting=counts.accounting,
-        unscored_share=share,
-        error_budget_exceeded=share > spec.error_budget,
+        **survey(counts, spec, judge=judge, judge_source=judge_source, judge_accepted=judge_accepted),
         calibration=CalibrationLink(id=calibration_id, source=calibration.calibration_source),
         composite_categories=names,
         composite=_coherent(composite, measured),

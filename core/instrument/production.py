@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from core.inference.clusters import (
 )
 from core.inference.intervals import modified_wilson, normal_quantile, wilson_interval
 from core.instrument.measured import Limits, Measured, ObservedInterval, Prevalence, TurnShare
-from core.instrument.spec import MeasurementSpec
+from core.instrument.spec import JudgeIdentity, MeasurementSpec
 from core.instrument.strata import Stratum, bin_labels, production_weights
 from core.instrument.tally import UnitCounts
 
@@ -58,10 +59,29 @@ def sample_of(counts: UnitCounts, position: int | None) -> Sample:
     )
 
 
-def unscored_share(counts: UnitCounts) -> float:
-    """Share of the attempted units that are not fully scored."""
+def survey(
+    counts: UnitCounts, spec: MeasurementSpec, *, judge: JudgeIdentity, judge_source: str, judge_accepted: bool = False
+) -> dict[str, Any]:
+    """Return the fields of a `Survey` that counts, spec and judge give."""
     attempted = counts.accounting["attempted"]
-    return 1.0 - counts.accounting[SCORED] / attempted if attempted else 0.0
+    unscored = 1.0 - counts.accounting[SCORED] / attempted if attempted else 0.0
+    return {
+        "instrument": spec.instrument,
+        "target": spec.target,
+        "judge": judge,
+        "judge_source": judge_source,
+        "judge_accepted": judge_accepted,
+        "attempts": spec.attempts,
+        "n_traces": counts.n_traces,
+        "n_units": attempted,
+        "n_turns": counts.n_turns,
+        "n_duplicates": counts.n_duplicates,
+        "n_turn_gaps": counts.n_gaps,
+        "clustered": counts.clustered,
+        "accounting": counts.accounting,
+        "unscored_share": unscored,
+        "error_budget_exceeded": unscored > spec.error_budget,
+    }
 
 
 def observed(sample: Sample, counts: UnitCounts, spec: MeasurementSpec, prevalence: Prevalence) -> Measured:

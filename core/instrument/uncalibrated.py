@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from core.instrument.measured import CalibrationLink, Measured, Measurement, Prevalence
-from core.instrument.production import observed, sample_of, unscored_share
+from core.instrument.production import observed, sample_of, survey
 from core.instrument.spec import JudgeIdentity, MeasurementSpec
 from core.instrument.tally import UnitCounts
 
@@ -35,27 +35,12 @@ def measure_uncalibrated(
     reason : str
         Why there is no calibration.
     """
-    share = unscored_share(counts)
 
     def raw(position: int | None) -> Measured:
         return observed(sample_of(counts, position), counts, spec, Prevalence(status="not_calibrated", notes=(reason,)))
 
     return Measurement(
-        instrument=spec.instrument,
-        target=spec.target,
-        judge=judge,
-        judge_source=judge_source,
-        judge_accepted=False,
-        attempts=spec.attempts,
-        n_traces=counts.n_traces,
-        n_units=counts.accounting["attempted"],
-        n_turns=counts.n_turns,
-        n_duplicates=counts.n_duplicates,
-        n_turn_gaps=counts.n_gaps,
-        clustered=counts.clustered,
-        accounting=counts.accounting,
-        unscored_share=share,
-        error_budget_exceeded=share > spec.error_budget,
+        **survey(counts, spec, judge=judge, judge_source=judge_source),
         calibration=CalibrationLink(id="", source="none"),
         composite_categories=tuple(categories),
         composite=raw(None),

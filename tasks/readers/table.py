@@ -13,6 +13,7 @@ import io
 import itertools
 import json
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
@@ -98,7 +99,7 @@ class ParquetSource:
             raise InputError.of(self.file.name, f"is damaged after row {row - 1}: {_first_line(error)}") from None
 
 
-class _TextSource:
+class _TextSource(ABC):
     """What CSV and JSON Lines share: decoding, bounded batches of text cells, problems told together."""
 
     unit = "line"
@@ -126,8 +127,9 @@ class _TextSource:
         raw = gzip.open(self.file.path, "rb") if zipped else self.file.path.open("rb")  # noqa: SIM115 (the wrapper closes it)
         return io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
 
+    @abstractmethod
     def _rows(self, columns: Sequence[str], problems: list[Problem]) -> Iterator[tuple[int, list[str | None]]]:
-        raise NotImplementedError
+        """Yield (physical line, cells of the columns); rows that cannot be read become problems."""
 
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[Any, Lines]]:
         """Yield batches of text cells; rows that cannot be read are told all together at the end."""
