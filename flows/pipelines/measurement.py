@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,16 @@ from core.errors import InputError
 from core.instrument.calibrated import deployable, thresholds_of
 from core.instrument.detections import measure_detections
 from core.instrument.identity import judge_of_scores, target_of_scores
+from core.instrument.measured import Survey
 from core.instrument.measurement import measure, measurement_spec
-from core.instrument.spec import Attempts, InstrumentSpec, MeasurementSpec
+from core.instrument.spec import Attempts, InstrumentSpec, JudgeIdentity, MeasurementSpec
+from core.instrument.tally import UnitCounts
 from core.instrument.uncalibrated import RAW_THRESHOLD, measure_uncalibrated
 from core.records import FileReference
 from tasks import steps
 from tasks.archive import Derived, FoundCalibration, Written, find_calibration, sealed
 from tasks.cache import Result, result_key, write_result
-from tasks.readers import reader_names
+from tasks.readers import Source, reader_names
 from tasks.steps import Runner, direct
 from tasks.storage import InputFile, Place, find_inputs
 from tasks.tables import (
@@ -35,6 +37,65 @@ from tasks.tables import (
 SCHEMA = "assay.measurement"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Counted:
+    """Production, counted, with what the scan found out about it."""
+
+    counts: UnitCounts
+    n_decisions: int
+    judge: JudgeIdentity
+    judge_source: str
+    judge_accepted: bool
+    spec: MeasurementSpec
+    inputs: list[FileReference]
+
+
+def _counted(
+    files: Sequence[InputFile],
+    sources: Sequence[Source],
+    spec: MeasurementSpec,
+    categories: Sequence[str],
+    thresholds: Sequence[float],
+    *,
+    n_composite: int,
+    judge: JudgeIdentity | None,
+    whose: str,
+    decisions: Path | None,
+    progress: Progress,
+) -> _Counted:
+    """Read and count production in one pass, and check whose verdicts it holds, and on what."""
+    scan = ScoreScan(sources, spec.kind, categories, progress)
+    counts, n_decisions = count_units(
+        scan,
+        thresholds,
+        n_composite=n_composite,
+        turn_bins=spec.turn_bins,
+        attempts=spec.attempts,
+        last_turn_only=spec.turn_scope == "last",
+        decisions=decisions,
+    )
+    scan.check(categories[:n_composite])
+    found, where = scan.found, files[0].name
+    identity, source, accepted = judge_of_scores(
+        found.judges, found.fingerprints, judge, accept=spec.accept_judge, where=where, expected=whose
+    )
+    return _Counted(
+        counts=counts,
+        n_decisions=n_decisions,
+        judge=identity,
+        judge_source=source,
+        judge_accepted=accepted,
+        spec=replace(spec, target=target_of_scores(found.targets, spec.target, where)),
+        inputs=references(spec.kind, files, found.rows_by_file),
+    )
+
+
+def _derived(counted: _Counted, result: Survey, more: Sequence[FileReference] = ()) -> tuple[Derived, int]:
+    inputs = [*counted.inputs, *more]
+    derived = Derived(schema=SCHEMA, spec=counted.spec, seed=counted.spec.seed, inputs=inputs, result=result)
+    return derived, counted.n_decisions
+
+
 def derive_measurement(
     files: Sequence[InputFile],
     found: FoundCalibration,
@@ -47,38 +108,28 @@ def derive_measurement(
     calibration = found.calibration
     names = deployable(calibration)
     others = tuple(name for name in calibration.categories if name not in names)
-    scan = ScoreScan(open_all(files), "scores", (*names, *others), progress)
-    counts, n_decisions = count_units(
-        scan,
+    counted = _counted(
+        files,
+        open_all(files),
+        spec,
+        (*names, *others),
         thresholds_of(calibration),
         n_composite=len(names),
-        turn_bins=spec.turn_bins,
-        attempts=spec.attempts,
-        last_turn_only=spec.turn_scope == "last",
+        judge=calibration.judge,
+        whose="the calibration's",
         decisions=decisions,
+        progress=progress,
     )
-    scan.check(names)
-    where = files[0].name
-    judge, source, accepted = judge_of_scores(
-        scan.found.judges,
-        scan.found.fingerprints,
-        calibration.judge,
-        accept=spec.accept_judge,
-        where=where,
-        expected="the calibration's",
-    )
-    spec = replace(spec, target=target_of_scores(scan.found.targets, spec.target, where))
     result = measure(
-        counts,
+        counted.counts,
         calibration,
-        spec,
+        counted.spec,
         calibration_id=found.document["id"],
-        judge=judge,
-        judge_source=source,
-        judge_accepted=accepted,
+        judge=counted.judge,
+        judge_source=counted.judge_source,
+        judge_accepted=counted.judge_accepted,
     )
-    inputs = [*references("scores", files, scan.found.rows_by_file), found.reference]
-    return Derived(schema=SCHEMA, spec=spec, seed=spec.seed, inputs=inputs, result=result), n_decisions
+    return _derived(counted, result, [found.reference])
 
 
 def derive_uncalibrated(
@@ -91,32 +142,27 @@ def derive_uncalibrated(
     """Measure scores that no calibration fits: the raw rate alone; see `derive_measurement`."""
     sources = open_all(files)
     categories = spec.categories or categories_in(sources, "scores")
-    scan = ScoreScan(sources, "scores", categories, progress)
-    counts, n_decisions = count_units(
-        scan,
+    counted = _counted(
+        files,
+        sources,
+        spec,
+        categories,
         [RAW_THRESHOLD] * len(categories),
         n_composite=len(categories),
-        turn_bins=spec.turn_bins,
-        attempts=spec.attempts,
-        last_turn_only=spec.turn_scope == "last",
+        judge=None,
+        whose="the",
         decisions=decisions,
+        progress=progress,
     )
-    scan.check(categories)
-    where = files[0].name
-    judge, source, _ = judge_of_scores(
-        scan.found.judges, scan.found.fingerprints, None, accept=False, where=where, expected="the"
-    )
-    spec = replace(spec, target=target_of_scores(scan.found.targets, spec.target, where))
     result = measure_uncalibrated(
-        counts,
-        spec,
+        counted.counts,
+        counted.spec,
         categories=categories,
-        judge=judge,
-        judge_source=source,
+        judge=counted.judge,
+        judge_source=counted.judge_source,
         reason=spec.uncalibrated or "not asked for",
     )
-    inputs = references("scores", files, scan.found.rows_by_file)
-    return Derived(schema=SCHEMA, spec=spec, seed=spec.seed, inputs=inputs, result=result), n_decisions
+    return _derived(counted, result)
 
 
 def derive_detections(
@@ -130,39 +176,29 @@ def derive_detections(
     """Measure a detector's decisions; see `derive_measurement`."""
     sources = open_all(files)
     attributes = spec.categories or categories_in(sources, "detections")
-    scan = ScoreScan(sources, "detections", attributes, progress)
-    counts, n_decisions = count_units(
-        scan,
+    counted = _counted(
+        files,
+        sources,
+        spec,
+        attributes,
         [1.0] * len(attributes),
         n_composite=len(attributes),
-        turn_bins=spec.turn_bins,
-        attempts=spec.attempts,
-        last_turn_only=spec.turn_scope == "last",
+        judge=spec.judge,
+        whose="the instrument's",
         decisions=decisions,
+        progress=progress,
     )
-    scan.check(attributes)
-    where = files[0].name
-    judge, source, accepted = judge_of_scores(
-        scan.found.judges,
-        scan.found.fingerprints,
-        spec.judge,
-        accept=spec.accept_judge,
-        where=where,
-        expected="the instrument's",
-    )
-    spec = replace(spec, target=target_of_scores(scan.found.targets, spec.target, where))
     rates, report_inputs = load_reported(reported, attributes)
     result = measure_detections(
-        counts,
-        spec,
+        counted.counts,
+        counted.spec,
         attributes=attributes,
-        judge=judge,
-        judge_source=source,
-        judge_accepted=accepted,
+        judge=counted.judge,
+        judge_source=counted.judge_source,
+        judge_accepted=counted.judge_accepted,
         reported=rates,
     )
-    inputs: list[FileReference] = [*references("detections", files, scan.found.rows_by_file), *report_inputs]
-    return Derived(schema=SCHEMA, spec=spec, seed=spec.seed, inputs=inputs, result=result), n_decisions
+    return _derived(counted, result, report_inputs)
 
 
 def detection_spec(instrument: InstrumentSpec, **asked: Any) -> MeasurementSpec:
