@@ -37,6 +37,7 @@ os.environ.update(
     PREFECT_HOME=str(_SCRATCH / "prefect"),
     PREFECT_SERVER_ANALYTICS_ENABLED="false",
     MLFLOW_DISABLE_TELEMETRY="true",
+    MLFLOW_SERVER_ENABLE_JOB_EXECUTION="false",  # a dozen processes for jobs that nobody gives a test server
     DO_NOT_TRACK="1",
     AWS_CONFIG_FILE=str(_SCRATCH / "aws-config"),
     AWS_SHARED_CREDENTIALS_FILE=str(_SCRATCH / "aws-credentials"),
