@@ -7,6 +7,7 @@ function alone would miss. An entry is a folder ``results/<key>`` in the cache f
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -97,7 +98,8 @@ def write_result(key: str | None, compute: Callable[[Path], Result], output: Pla
         if result is None:
             result = compute(folder)
             if key is not None:
-                _keep(key, result)
+                with contextlib.suppress(AssayError, OSError):  # a cache that is full or read-only costs no result
+                    _keep(key, result)
         return run(steps.WRITE, lambda: write_record(result.document, output, _copies(result, folder)))
 
 
@@ -123,7 +125,7 @@ def _recalled(key: str, folder: Path) -> Result | None:
             if file_digest(copy) != item["sha256"]:
                 return None
             outputs.append((str(item["role"]), copy, int(item["rows"])))
-    except (AssayError, OSError):
+    except (AssayError, OSError, KeyError, TypeError, ValueError):
         return None
     return Result(document=document, outputs=tuple(outputs))
 

@@ -202,7 +202,7 @@ def test_a_wrong_input_fails_once_and_a_lost_connection_is_tried_again(
             attempts.clear()
             try:
                 result: object = orchestration.orchestrated(steps.FIND, failing(error, times))
-            except Exception as raised:
+            except (InputError, UnreachableError) as raised:
                 result = raised
             told.append((result, len(attempts)))
         return told
