@@ -29,15 +29,16 @@ def measurement_markdown(document: Mapping[str, Any], links: Sequence[str] = ())
     prevalence = composite["prevalence"]
     lines = [f"# {plain_text(result['target'] or 'production')}", ""]
     if prevalence["value"] is None:
-        lines.append(f"**No corrected rate: `{prevalence['status']}`.** {STATUS_MEANING[prevalence['status']]}.")
-        lines.append(f"Observed (the judge's own, uncorrected): {percent(composite['observed_rate'])}.")
+        meaning = STATUS_MEANING[prevalence["status"]]
+        lines.append(f"**No corrected rate**, status `{prevalence['status']}`: {meaning}.")
     else:
         level = 100 * prevalence["interval"]["confidence_level"]
         lines.append(
             f"**Corrected rate {percent(prevalence['value'])}**, {level:g}% interval "
             f"{limits(prevalence['interval'])}, status `{prevalence['status']}`."
         )
-        lines.append(f"Observed: {percent(composite['observed_rate'])} of {composite['n_units']} fully scored units.")
+    observed = percent(composite["observed_rate"])
+    lines.append(f"Observed rate (the judge's own, uncorrected) {observed} of {composite['n_units']} fully scored units.")
     counts = result["accounting"]
     lines.append(f"Scored {counts['scored']} of {counts['attempted']} units.")
     return _assembled(document, lines, [*result["notes"], *prevalence["notes"]], links)
@@ -66,10 +67,16 @@ def calibration_markdown(document: Mapping[str, Any], links: Sequence[str] = ())
 
 
 def _assembled(document: Mapping[str, Any], lines: Sequence[str], notes: Iterable[str], links: Sequence[str]) -> str:
-    told = [f"- {plain_text(note)}" for note in dict.fromkeys(notes)]
+    unique = list(dict.fromkeys(notes))
+    # A note that is the end of a longer one says nothing more.
+    told = [f"- {plain_text(note)}" for note in unique if not any(n != note and n.endswith(note) for n in unique)]
     kept = [f"- {link}" for link in links]
     parts = [*lines, *(["", "Notes:", *told] if told else []), "", f"Record `{document['id']}`", *kept]
     return "\n".join(parts) + "\n"
+
+
+def _decimal(value: float | None, digits: int = 3) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def category_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -89,11 +96,11 @@ def category_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
         return [
             {
                 "category": printable(name),
-                "threshold": row["threshold"],
-                "sensitivity": row["sensitivity"],
-                "specificity": row["specificity"],
-                "J": row["youden_j"],
-                "J low": row["youden_j_low"],
+                "threshold": "any" if name == "composite" else _decimal(row["threshold"], 6),
+                "sensitivity": _decimal(row["sensitivity"]),
+                "specificity": _decimal(row["specificity"]),
+                "J": _decimal(row["youden_j"]),
+                "J low": _decimal(row["youden_j_low"]),
                 "status": row["status"],
             }
             for name, row in rows
