@@ -37,8 +37,8 @@ def measurement_markdown(document: Mapping[str, Any], links: Sequence[str] = ())
             f"**Corrected rate {percent(prevalence['value'])}**, {level:g}% interval "
             f"{limits(prevalence['interval'])}, status `{prevalence['status']}`."
         )
-    observed = percent(composite["observed_rate"])
-    lines.append(f"Observed rate (the judge's own, uncorrected) {observed} of {composite['n_units']} fully scored units.")
+    observed = f"{percent(composite['observed_rate'])} of {composite['n_units']} fully scored units"
+    lines.append(f"Observed rate (the judge's own, uncorrected): {observed}.")
     counts = result["accounting"]
     lines.append(f"Scored {counts['scored']} of {counts['attempted']} units.")
     return _assembled(document, lines, [*result["notes"], *prevalence["notes"]], links)
