@@ -21,6 +21,7 @@ from flows.pipelines.calibration import run_calibration
 from tasks import steps
 from tasks.archive import Written
 from tasks.judges import load_judge
+from tasks.reporting.markdown import plain_text
 from tasks.storage import place_of
 from tasks.tables import rows_of
 from tasks.tracking import promotion
@@ -81,7 +82,7 @@ def calibrate(
     progress.finish()
     wish = promotion(because) if promote else None
     links = tracked(written, tracking_uri, register=instrument is not None, promotion=wish)
-    show_record(written.document, [f"record: {written.path}", *links])
+    show_record(written.document, [f"record: {plain_text(written.path)}", *links])
     return written
 
 

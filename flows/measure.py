@@ -23,6 +23,7 @@ from tasks import steps
 from tasks.archive import Written
 from tasks.champion import Champion, champion_of
 from tasks.events import JUDGE_CHANGED, emit
+from tasks.reporting.markdown import plain_text
 from tasks.storage import place_of
 from tasks.tables import rows_of
 
@@ -88,7 +89,7 @@ def measure(
         reuse=True,
     )
     progress.finish()
-    show_record(written.document, [f"record: {written.path}", *tracked(written, tracking_uri)])
+    show_record(written.document, [f"record: {plain_text(written.path)}", *tracked(written, tracking_uri)])
     if found.reason is not None:
         _announce(written, instrument or spec.name, listed(golden) or list(found.golden))
     return written

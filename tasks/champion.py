@@ -48,7 +48,7 @@ def champion_of(spec: InstrumentSpec, scores: Sequence[str], tracking_uri: str |
     try:
         found = find_calibration(name, tracking_uri)
     except InputError as error:
-        return Champion(reason=f"instrument {spec.name!r} has no champion ({str(error).splitlines()[0]})")
+        return Champion(reason=f"instrument {spec.name!r} has no champion ({_why(error)})")
     golden = tuple(item["uri"] for item in found.document["inputs"] if item["role"] == "golden")
     judges, fingerprints = judges_in(find_inputs(scores, reader_names()))
     try:
@@ -61,5 +61,10 @@ def champion_of(spec: InstrumentSpec, scores: Sequence[str], tracking_uri: str |
             expected="the champion's",
         )
     except InputError as error:
-        return Champion(reason=str(error).splitlines()[0], golden=golden)
+        return Champion(reason=_why(error), golden=golden)
     return Champion(reference=found.reference.uri, golden=golden)
+
+
+def _why(error: InputError) -> str:
+    """Return the first message without its source: it goes into the record, whose id no path may change."""
+    return error.problems[0].message.splitlines()[0]

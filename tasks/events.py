@@ -66,7 +66,10 @@ def emit(name: str, resource: str, payload: Mapping[str, Any], *, event_id: str 
             client.request("POST", "/events", json=[event]).raise_for_status()
             _await(client, str(event["id"]))
     except (httpx.HTTPError, OSError) as error:
-        raise UnreachableError(f"the Prefect server at {address} did not take the event: {error}") from None
+        raise UnreachableError(
+            f"the Prefect server at {address} did not take the event: {error}\n"
+            "Is it running, and is PREFECT_API_URL its address? Nothing was started; send the event again."
+        ) from None
     return EmittedEvent(id=str(event["id"]), name=name, resource=resource)
 
 

@@ -19,7 +19,7 @@ def plain_text(text: object) -> str:
     >>> plain_text("[x](y)")
     '\\[x\\]\\(y\\)'
     """
-    return printable(text).replace("\n", " ").translate(_MARKUP)
+    return printable(text).translate(_MARKUP)
 
 
 def measurement_markdown(document: Mapping[str, Any], links: Sequence[str] = ()) -> str:
@@ -49,7 +49,7 @@ def calibration_markdown(document: Mapping[str, Any], links: Sequence[str] = ())
     result = document["result"]
     composite, judge = result["composite"], result["judge"]
     lines = [
-        f"# {plain_text(result['instrument'])} with {plain_text(judge['name'])}@{plain_text(judge['version'])}",
+        f"# {plain_text(result['instrument'])} with {plain_text(judge['name'] + '@' + judge['version'])}",
         "",
     ]
     if composite["youden_j"] is None:
