@@ -149,6 +149,7 @@ def test_records_are_identical_directly_as_a_flow_and_through_the_command_line(
     assert [row["category"] for row in json.loads(shown["measurement-categories"])] == ["composite", "hate", "violence"]
 
 
+@pytest.mark.e2e
 def test_a_judge_that_runs_is_named_in_the_run_and_one_that_is_not_installed_so_is_refused(
     server: str, assay: Any, tmp_path: Path, run_of: Any
 ) -> None:
@@ -231,6 +232,7 @@ def test_a_flow_that_is_told_no_input_says_so_and_reads_no_folder(server: str, n
     assert "no scores are named" in failed["state"]["message"]
 
 
+@pytest.mark.e2e
 def test_a_wrong_file_is_exit_2_through_prefect_as_well(server: str, assay: Any, world: Any, tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("trace_id,category,score\nx,hate,7\n")
     command = ("measure", tmp_path / "p.csv", "--calibration", world.calibration, "-o", tmp_path / "m.json")
@@ -240,6 +242,7 @@ def test_a_wrong_file_is_exit_2_through_prefect_as_well(server: str, assay: Any,
     assert not (tmp_path / "m.json").exists()
 
 
+@pytest.mark.e2e
 def test_an_outage_of_mlflow_keeps_the_record_and_sync_uploads_it_once(
     server: str, store: str, assay: Any, world: Any, tmp_path: Path, run_of: Any, artifacts: Any
 ) -> None:
@@ -313,6 +316,7 @@ def test_a_measurement_stands_when_nobody_hears_the_announcement(
     assert run_of("measure")["state_type"] == "COMPLETED"
 
 
+@pytest.mark.e2e
 def test_a_champion_measures_scores_of_its_own_judge_and_no_others(
     server: str, store: str, assay: Any, world: Any, tmp_path: Path, announced: list[Any]
 ) -> None:
@@ -350,6 +354,7 @@ def test_a_champion_measures_scores_of_its_own_judge_and_no_others(
 # --- the result cache, as the flows use it --------------------------------------------------------------------------
 
 
+@pytest.mark.e2e
 def test_a_flow_that_runs_again_computes_nothing_and_writes_the_same_record(
     server: str, world: Any, assay: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -374,6 +379,7 @@ def test_a_flow_that_runs_again_computes_nothing_and_writes_the_same_record(
 # --- events, against the server -------------------------------------------------------------------------------------
 
 
+@pytest.mark.e2e
 def test_an_event_keeps_the_types_of_its_payload_and_its_id_is_taken_once(client: Any) -> None:
     from tasks.events import JUDGE_CHANGED, emit
 
