@@ -40,6 +40,7 @@ def measure(
     calibration: str | None = None,
     target: str | None = None,
     golden: str | list[str] | None = None,
+    reported: str | list[str] | None = None,
     attempts: Literal["each", "first", "last", "any"] | None = None,
     accept_judge: bool = False,
     confidence_level: float | None = None,
@@ -63,6 +64,8 @@ def measure(
         The system that was released, ``name@version``.
     golden : str or list of str, optional
         The golden set to calibrate a changed judge on; passed on with the announcement.
+    reported : str or list of str, optional
+        Rates that a detector reports itself, to compare.
     attempts, accept_judge, confidence_level, output, tracking_uri
         As on the command line.
     """
@@ -78,6 +81,7 @@ def measure(
         calibration=calibration or found.reference,
         instrument=spec,
         uncalibrated=found.reason,
+        reported=listed(reported),
         target=target,
         attempts=attempts,
         accept_judge=accept_judge,

@@ -90,13 +90,14 @@ def command(
     if reported and instrument is None:
         raise click.UsageError("--reported goes with detections (--instrument)")
     refuse_overwriting(output, [*files, *reported, calibration, instrument], force=force, beside=["decisions"])
-    if through_prefect(orchestrate) and not reported:
+    if through_prefect(orchestrate):
         from flows.measure import measure
 
         written = measure(
             scores=list(files),
             instrument=None if instrument is None else str(instrument),
             calibration=calibration,
+            reported=list(reported) or None,
             target=target,
             attempts=cast(Any, attempts),
             accept_judge=accept_judge,

@@ -171,6 +171,23 @@ def test_a_judge_that_runs_is_named_in_the_run_and_one_that_is_not_installed_so_
     assert run_of("calibrate")["name"] == "calibrate safety with lexical@2"
 
 
+@pytest.mark.e2e
+def test_detections_and_reported_rates_go_through_prefect_as_well(
+    server: str, assay: Any, tmp_path: Path, run_of: Any, artifacts: Any
+) -> None:
+    (tmp_path / "d.csv").write_text("trace_id,attribute,detected\na,race,1\nb,race,0\nc,race,0\n")
+    (tmp_path / "r.csv").write_text("attribute,rate\nrace,0.5\n")
+    (tmp_path / "i.yaml").write_text("name: d\nkind: detections\n")
+    command = ("measure", tmp_path / "d.csv", "--instrument", tmp_path / "i.yaml", "--reported", tmp_path / "r.csv")
+    direct = assay(*command, "-o", tmp_path / "m1.json", "--json")
+    flow = assay(*command, "-o", tmp_path / "m2.json", "--json", "--orchestrate")
+    assert (direct.code, flow.code) == (0, 0), flow.err
+    assert content(direct.record) == content(flow.record)
+    shown = artifacts(run_of("measure"))
+    assert "status `not_calibrated`" in shown["measurement"]
+    assert [row["category"] for row in json.loads(shown["measurement-categories"])] == ["composite", "race"]
+
+
 # --- failures -----------------------------------------------------------------------------------------------------
 
 
