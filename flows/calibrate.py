@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from prefect import flow
 
 from core.errors import InputError
@@ -12,6 +10,7 @@ from flows.orchestration import (
     ProgressArtifact,
     instrument_named,
     listed,
+    name_of_instrument,
     orchestrated,
     parameters_of_run,
     show_record,
@@ -32,7 +31,7 @@ def run_name() -> str:
     given = parameters_of_run()
     judge = given.get("judge")
     known = JudgeIdentity(**judge) if isinstance(judge, dict) else judge or "given scores"
-    return f"calibrate {Path(given.get('instrument') or 'instrument').stem} with {known}"
+    return f"calibrate {name_of_instrument(given.get('instrument'))} with {known}"
 
 
 @flow(name="calibrate", flow_run_name=run_name, persist_result=False)

@@ -68,7 +68,8 @@ def cli(ctx: click.Context, log_format: str) -> None:
       assay judge lexical conversations.csv -o scores.parquet
       assay measure scores.parquet --calibration calibration.json -o measurement.json
 
-    Exit codes: 0 done; 1 `verify` found a mismatch; 2 bad input or usage; 4 a service cannot be reached; 70 a bug.
+    Exit codes: 0 done; 1 `verify` found a mismatch; 2 bad input or usage; 4 a service cannot be reached; 70 a bug;
+    130 interrupted.
     """  # noqa: D301 (click wants the character)
     ctx.obj = {"log_format": log_format}
 

@@ -108,6 +108,14 @@ def tracked(written: Written, tracking_uri: str | None, **wishes: Any) -> list[s
     return [f"MLflow run: {found.run_id} at {found.shown_uri}"]
 
 
+def name_of_instrument(given: str | None) -> str:
+    """Return an instrument's name for the name of a run, whether or not it can be read."""
+    try:
+        return instrument_named(given).name
+    except AssayError:
+        return str(given)
+
+
 def show_record(document: Mapping[str, Any], links: Sequence[str]) -> None:
     """Make the artifacts of a record: the headline as Markdown, the categories as a table."""
     calibration = str(document["schema"]).startswith("assay.calibration/")

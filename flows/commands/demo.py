@@ -26,6 +26,7 @@ def command(folder: Path | None) -> None:
     from tasks.reporting.terminal import calibration_report, console, demo_report, words
     from tasks.settings import settings
     from tasks.tracking import tracking_uri
+    from tasks.tracking.uris import is_server, without_credentials
 
     screen = console()
 
@@ -44,4 +45,5 @@ def command(folder: Path | None) -> None:
     tell("Prefect's pages:     prefect server start        then http://127.0.0.1:4200")
     uri = tracking_uri()
     if uri is not None:
-        tell(f"MLflow's pages:      mlflow server --backend-store-uri {uri}        then http://127.0.0.1:5000")
+        server = f"mlflow server --backend-store-uri {uri}        then http://127.0.0.1:5000"
+        tell(f"MLflow's pages:      {without_credentials(uri) if is_server(uri) else server}")

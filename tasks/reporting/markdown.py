@@ -41,15 +41,16 @@ def measurement_markdown(document: Mapping[str, Any], links: Sequence[str] = ())
     lines.append(f"Observed rate (the judge's own, uncorrected): {observed}.")
     counts = result["accounting"]
     lines.append(f"Scored {counts['scored']} of {counts['attempted']} units.")
+    lines.append(f"Judge {_judge(result)}, calibration {result['calibration']['id'][:12] or 'none'}.")
     return _assembled(document, lines, [*result["notes"], *prevalence["notes"]], links)
 
 
 def calibration_markdown(document: Mapping[str, Any], links: Sequence[str] = ()) -> str:
     """Show a calibration: J with its bound, status, and what a reader has to know."""
     result = document["result"]
-    composite, judge = result["composite"], result["judge"]
+    composite = result["composite"]
     lines = [
-        f"# {plain_text(result['instrument'])} with {plain_text(judge['name'] + '@' + judge['version'])}",
+        f"# {plain_text(result['instrument'])} with {_judge(result)}",
         "",
     ]
     if composite["youden_j"] is None:
@@ -64,6 +65,10 @@ def calibration_markdown(document: Mapping[str, Any], links: Sequence[str] = ())
     if golden is not None:
         lines.append(f"Golden set: {golden['n_traces']} traces, {golden['n_clusters']} clusters.")
     return _assembled(document, lines, [*result["notes"], *composite["notes"]], links)
+
+
+def _judge(result: Mapping[str, Any]) -> str:
+    return plain_text(f"{result['judge']['name']}@{result['judge']['version']}")
 
 
 def _assembled(document: Mapping[str, Any], lines: Sequence[str], notes: Iterable[str], links: Sequence[str]) -> str:

@@ -75,7 +75,9 @@ def _new_version(client: Any, upload: Upload, name: str, run_id: str) -> str:
     tags = facts.tags(upload.document)
     kept = ("record.id", "judge.fingerprint", "golden.sha256", "status")
     try:
-        client.create_registered_model(name, description=f"Instrument {name}: flags harm a trace. Made by assay.")
+        client.create_registered_model(
+            name, description=f"Instrument {name}, calibrated by assay: which traces are flagged, in which category."
+        )
     except MlflowException as error:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise

@@ -120,7 +120,7 @@ def test_records_are_identical_directly_as_a_flow_and_through_the_command_line(
     assert told.code == 0, told.err
     assert content(direct.document) == content(flow.document) == content(told.record)
     run = run_of("calibrate")
-    assert run["name"] == "calibrate instrument with given scores"
+    assert run["name"] == "calibrate small with given scores"
     shown = artifacts(run)
     assert "Composite J " in shown["calibration"]
     assert "lower bound" in shown["calibration"]

@@ -23,7 +23,8 @@ def measurement(**changed: Any) -> dict[str, Any]:
     composite = {"n_units": 40, "n_flagged": 6, "observed_rate": 0.15, "prevalence": {**PREVALENCE, "notes": []}}
     result = {
         "target": "guard-x@1.2", "composite": composite, "categories": {"hate": composite}, "notes": [],
-        "accounting": {"attempted": 50, "scored": 40},
+        "accounting": {"attempted": 50, "scored": 40}, "judge": {"name": "guard", "version": "1"},
+        "calibration": {"id": "c" * 64},
     }  # fmt: skip
     return {"id": "a" * 64, "schema": "assay.measurement/1", "result": result | changed}
 
