@@ -54,7 +54,8 @@ def connected(uri: str) -> Iterator[Any]:
     """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    _probe(uri)
+    shown = without_credentials(uri)
+    _probe(shown)
     with _quiet():
         from mlflow.exceptions import MlflowException
         from mlflow.tracking import MlflowClient
@@ -66,7 +67,7 @@ def connected(uri: str) -> Iterator[Any]:
                 database.parent.mkdir(parents=True, exist_ok=True)
             yield MlflowClient(tracking_uri=uri, registry_uri=uri)
         except (MlflowException, RequestException, SQLAlchemyError, OSError, ModuleNotFoundError) as error:
-            raise UnreachableError(f"{without_credentials(uri)}: {_reason(error)}") from error
+            raise UnreachableError(f"{shown}: {_reason(error)}") from None  # it may hold the password
 
 
 def experiment_id(client: Any, uri: str, name: str) -> str:
@@ -80,7 +81,10 @@ def experiment_id(client: Any, uri: str, name: str) -> str:
 
 
 def _probe(uri: str) -> None:
-    """Knock before MLflow is imported: most outages are told in no time, and a database's would else take minutes."""
+    """Knock before MLflow is imported: most outages are told in no time, and a database's would else take minutes.
+
+    The address is the one without credentials: a knock needs none.
+    """
     try:
         if is_server(uri):
             _ask(uri)
@@ -88,7 +92,7 @@ def _probe(uri: str) -> None:
             port = urlsplit(uri).port or _PORTS.get(urlsplit(uri).scheme.partition("+")[0])
             socket.create_connection((host, port or 5432), timeout=PROBE_SECONDS).close()
     except (OSError, ValueError) as error:
-        raise UnreachableError(f"{without_credentials(uri)}: cannot be reached: {_reason(error)}") from None
+        raise UnreachableError(f"{uri}: cannot be reached: {_reason(error)}") from None
 
 
 def _ask(uri: str) -> None:
@@ -115,8 +119,8 @@ def _quiet() -> Iterator[None]:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the first line of an error, in short; what the network libraries wrap several times, in plain words."""
-    text = str(error).strip()
+    """Return the first line of an error, in short and without credentials; common failures in plain words."""
+    text = without_credentials(str(error).strip())
     for sign, meaning in _SIGNS.items():
         if sign in text:
             return meaning

@@ -14,7 +14,7 @@ from tasks.settings import settings
 from tasks.storage import Place, file_digest
 from tasks.tracking.connection import connected
 from tasks.tracking.runs import RECORD_FILE, RECORD_FOLDER
-from tasks.tracking.uris import tracking_uri
+from tasks.tracking.uris import tracking_uri, without_credentials
 
 _MODEL = re.compile(r"models:/+(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>\d+))")
 _RUN = re.compile(r"(?:runs:/+)?(?P<run>[0-9a-f]{32})")
@@ -80,7 +80,7 @@ def fetch(reference: str, option: str | None = None) -> Fetched:
         except MlflowException as error:
             if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
                 raise
-            raise InputError.of(reference, f"leads nowhere: {error.message}") from None
+            raise InputError.of(reference, f"leads nowhere: {without_credentials(error.message)}") from None
         return Fetched(path=_kept(client, found, reference), uri=resolved)
 
 

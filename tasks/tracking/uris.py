@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 from core.errors import InputError
 from tasks.settings import settings
@@ -12,6 +11,13 @@ from tasks.settings import settings
 SWITCHED_OFF = "none"
 _SQLITE = "sqlite:///"
 _ADDRESS = re.compile(r"(https?|sqlite|postgresql|mysql|mssql)(\+\w+)?://|databricks")
+
+_USER = re.compile(r"(?<!/)//(?:[^/\s]*|[^/:\s]*:(?!\d+(?:\W|$))[^@\n]*)@")
+"""A password may hold anything but @ for a database; what begins with a number and ends there is a port."""
+
+_SECRET_VALUE = re.compile(
+    r"(?P<name>(?:password|pwd|token|passwd|secret)=)[^&\s]*|(?P<odbc>odbc_connect=)[^&\n]*", re.IGNORECASE
+)
 
 
 def tracking_uri(option: str | None = None) -> str | None:
@@ -61,15 +67,14 @@ def is_server(uri: str) -> bool:
     return uri.partition("://")[0] in ("http", "https")
 
 
-def without_credentials(uri: str) -> str:
-    """Take user and password out of an address: it is shown, and kept in notes on disk.
+def without_credentials(text: str) -> str:
+    """Take users, passwords and tokens out of an address, or of every address in a text: it is shown, and kept on disk.
 
     Examples
     --------
     >>> without_credentials("https://ada:secret@mlflow.example.org/x")
     'https://mlflow.example.org/x'
+    >>> without_credentials("postgresql://h/db?user=ada&password=secret&sslmode=require")
+    'postgresql://h/db?user=ada&password=&sslmode=require'
     """
-    if database_file(uri) is not None:
-        return uri
-    parts = urlsplit(uri)
-    return urlunsplit(parts._replace(netloc=re.sub(r"^.*@", "", parts.netloc)))
+    return _SECRET_VALUE.sub(r"\g<name>\g<odbc>", _USER.sub("//", text))
