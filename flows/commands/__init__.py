@@ -187,9 +187,10 @@ def check_tracked(written: Written, tracking_uri: str | None) -> None:
     """Tell with exit code 4 that a flow could not reach MLflow: it finished, and left a note on what waits."""
     from core.errors import UnreachableError
     from tasks.tracking import tracking_uri as resolved
-    from tasks.tracking.outbox import pending
+    from tasks.tracking.outbox import note_of
 
-    if resolved(tracking_uri) is not None and any(note.stem == written.document["id"] for note in pending()):
+    uri = resolved(tracking_uri)
+    if uri is not None and note_of(written.document["id"], uri).exists():
         raise UnreachableError(
             f"MLflow could not be reached.\nThe record is kept: {written.path}\n"
             "`assay sync` uploads it when the service is back."

@@ -57,13 +57,15 @@ def track(written: Written, uri: str, *, register: bool = False, promotion: Prom
     upload = Upload(
         document=written.document, record=str(pinned(written.path)), uri=uri, register=register, promotion=promotion
     )
-    outbox.put(upload)
+    upload = outbox.put(upload)
     try:
-        return _delivered(upload)
+        tracked = _delivered(upload)
     except UnreachableError as error:
         raise UnreachableError(
             f"{error}\nThe record is kept: {written.path}\n`assay sync` uploads it when the service is back."
         ) from None
+    outbox.drop(outbox.note_of(upload.id, uri))
+    return tracked
 
 
 def _delivered(upload: Upload) -> Tracked:
@@ -73,7 +75,6 @@ def _delivered(upload: Upload) -> Tracked:
         tracked = Tracked(record=upload.id, uri=upload.uri, run_id=run.id, existed=run.finished)
         if upload.register:
             tracked = _registered(client, upload, tracked)
-    outbox.drop(upload)
     return tracked
 
 
@@ -125,6 +126,7 @@ def sync(option: str | None = None) -> Synced:
             if uri in down:
                 raise UnreachableError(down[uri])
             tracked.append(_delivered(replace(upload, uri=uri)))
+            outbox.drop(note)
         except UnreachableError as error:
             down[uri] = str(error)
             failed.append((note, str(error)))

@@ -1,17 +1,19 @@
-"""What waits to be uploaded: one note a record, written before the upload and removed after it.
+"""What waits to be uploaded: one note a record and address, written before the upload and removed after it.
 
 A note holds the whole record, because the file that a record stood in may be overwritten before the server is back.
 """
 
 from __future__ import annotations
 
+import contextlib
 import getpass
+import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from core.errors import InputError, RecordError
+from core.errors import AssayError, InputError, RecordError
 from core.records import Document, build, parse, plain
 from tasks.settings import settings
 from tasks.storage import Place, fetched, file_digest, place_of, write_text
@@ -103,20 +105,37 @@ def _on_disk(place: Place) -> Path | None:
         return None
 
 
-def note_of(upload: Upload) -> Path:
-    """Return the path of an upload's note."""
-    return settings().pending_dir / f"{upload.id}.json"
+def note_of(record: str, uri: str) -> Path:
+    """Return the path of the note on a record's way to an address."""
+    address = hashlib.sha256(without_credentials(uri).encode()).hexdigest()[:8]
+    return settings().pending_dir / f"{record}-{address}.json"
 
 
-def put(upload: Upload) -> None:
-    """Write the note of an upload; passwords in the address are left out."""
+def put(upload: Upload) -> Upload:
+    """Write the note of an upload, without passwords, and return the upload with all that its note asks for.
+
+    What an earlier note wished for stays wished for; of two promotions the newer counts.
+    """
+    note = note_of(upload.id, upload.uri)
+    with contextlib.suppress(AssayError):  # no note waits, or none that can be read
+        upload = _merged(read(note), upload)
     noted = plain(upload) | {"uri": without_credentials(upload.uri)}
-    write_text(note_of(upload), json.dumps(noted, sort_keys=True, indent=1, ensure_ascii=False) + "\n")
+    write_text(note, json.dumps(noted, sort_keys=True, indent=1, ensure_ascii=False) + "\n")
+    return upload
 
 
-def drop(upload: Upload) -> None:
+def _merged(waiting: Upload, upload: Upload) -> Upload:
+    wishes = [wish for wish in (upload.promotion, waiting.promotion) if wish is not None]
+    return replace(
+        upload,
+        register=upload.register or waiting.register,
+        promotion=max(wishes, key=lambda wish: wish.asked, default=None),
+    )
+
+
+def drop(note: Path) -> None:
     """Remove the note of an upload that has arrived."""
-    note_of(upload).unlink(missing_ok=True)
+    note.unlink(missing_ok=True)
 
 
 def pending() -> list[Path]:
