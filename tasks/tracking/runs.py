@@ -11,6 +11,7 @@ from typing import Any
 
 from core.records import Document
 from tasks.archive import dumped
+from tasks.storage import is_s3
 from tasks.tracking import facts
 from tasks.tracking.outbox import Upload, user
 
@@ -114,7 +115,7 @@ def log_inputs(client: Any, run_id: str, document: Document) -> None:
             Dataset(
                 name=_dataset_name(item),
                 digest=item["sha256"][:12],
-                source_type="local",
+                source_type="s3" if is_s3(item["uri"]) else "local",  # MLflow has no type for references
                 source=json.dumps({"uri": item["uri"]}),
                 profile=None if item.get("rows") is None else json.dumps({"num_rows": item["rows"]}),
             ),
