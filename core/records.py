@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,6 +23,9 @@ from core.errors import RecordError
 
 SIGNIFICANT_DIGITS = 12
 MANIFEST_FROM = 100  # more inputs than this are hashed as one manifest
+_ROLE = re.compile(r"[a-z][a-z_]*")
+"""Roles of outputs are parts of file names."""
+
 TOLERANCE = 1e-9
 """Relative difference that another processor or library version may make in a re-derived figure."""
 
@@ -175,6 +179,11 @@ def parse(text: str, *, source: str = "record", check_id: bool = True) -> Docume
     _check_schema(document["schema"], source)
     wanted = {"id": str, "spec": dict, "seed": int, "inputs": list, "result": dict}
     wrong = [key for key, kind in wanted.items() if not isinstance(document.get(key), kind)]
+    outputs = document.get("outputs", [])
+    if not isinstance(outputs, list) or not all(
+        _is_reference(item) and _ROLE.fullmatch(item["role"]) for item in outputs
+    ):
+        wrong.append("outputs")
     if wrong or not all(map(_is_reference, document["inputs"])):
         raise RecordError(f"{source}: not a whole record; missing or of the wrong kind: {wrong or ['inputs']}")
     if check_id and record_id(document) != document["id"]:

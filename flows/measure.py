@@ -7,8 +7,8 @@ from typing import Literal
 from prefect import flow
 from prefect.logging import get_run_logger
 
-from core.errors import AssayError, InputError
-from core.instrument.spec import JudgeIdentity
+from core.errors import AssayError, InputError, UnreachableError
+from core.instrument.spec import InstrumentSpec, JudgeIdentity
 from flows.orchestration import (
     ProgressArtifact,
     instrument_named,
@@ -74,13 +74,13 @@ def measure(
         raise InputError.of("measure", "no scores are named, so nothing can be measured")
     found = Champion()
     if calibration is None and spec.kind == "scores":
-        found = orchestrated(steps.CHOOSE, lambda: champion_of(spec, listed(scores), tracking_uri))
+        found = _champion(spec, listed(scores), tracking_uri)
     progress = ProgressArtifact(orchestrated(steps.FIND, lambda: rows_of(listed(scores))), "rows read")
     written = run_measurement(
         listed(scores),
         calibration=calibration or found.reference,
         instrument=spec,
-        uncalibrated=found.reason,
+        uncalibrated=found.why_not,
         reported=listed(reported),
         target=target,
         attempts=attempts,
@@ -94,9 +94,20 @@ def measure(
     )
     progress.finish()
     show_record(written.document, [f"record: {plain_text(written.path)}", *tracked(written, tracking_uri)])
-    if found.reason is not None:
+    if found.why_not in ("no_champion", "other_judge"):
         _announce(written, instrument or spec.name, listed(golden) or list(found.golden))
     return written
+
+
+def _champion(spec: InstrumentSpec, scores: list[str], tracking_uri: str | None) -> Champion:
+    """Find the champion; an outage of MLflow does not stop the run, which then records the raw rate alone."""
+    try:
+        found = orchestrated(steps.CHOOSE, lambda: champion_of(spec, scores, tracking_uri))
+    except UnreachableError as error:
+        found = Champion(why_not="champion_unknown", detail=str(error))
+    if found.why_not is not None:
+        get_run_logger().warning("measured without a calibration: %s", found.detail)
+    return found
 
 
 def _announce(written: Written, instrument: str, golden: list[str]) -> None:

@@ -18,7 +18,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.logging import get_run_logger
 
 from core.errors import AssayError, InputError, UnreachableError
-from core.instrument.spec import InstrumentSpec, JudgeIdentity
+from core.instrument.spec import InstrumentSpec
 from tasks import steps
 from tasks.archive import Written
 from tasks.reporting.markdown import calibration_markdown, category_rows, measurement_markdown
@@ -56,15 +56,13 @@ def orchestrated(step: Step, work: Callable[[], T]) -> T:
 
 
 def _may_pass(_task: Any, _run: Any, state: Any) -> bool:
-    """Whether trying again may help: a lost connection may come back, a wrong input stays wrong."""
+    """Whether trying again may help: a lost connection may come back; a wrong input stays wrong, and so does a bug."""
     try:
         state.result()
-    except UnreachableError:
+    except (UnreachableError, OSError):
         return True
-    except AssayError:
+    except Exception:  # noqa: BLE001 (of any other kind: it would fail again)
         return False
-    except Exception:  # noqa: BLE001 (any other failure is of the machine, not of the input)
-        return True
     return False
 
 
@@ -85,7 +83,7 @@ def instrument_named(name: str | None) -> InstrumentSpec:
     if name is None:
         return InstrumentSpec()
     path = Path(name)
-    if path.suffix not in (".yaml", ".yml"):
+    if path.suffix not in (".yaml", ".yml") and not path.is_absolute():
         if path.name != name:
             raise InputError.of(name, "is neither a YAML file nor the name of an instrument")
         path = SPECS / f"{name}.yaml"
@@ -171,20 +169,3 @@ def parameters_of_run() -> Mapping[str, Any]:
 
     found: Mapping[str, Any] = flow_run.parameters
     return found
-
-
-class OrchestratedJobs:
-    """The demo's jobs, as Prefect flows."""
-
-    def calibrate(self, golden: str, instrument: str, output: str) -> Written:
-        """Calibrate the lexical judge."""
-        from flows.calibrate import calibrate
-
-        judge = JudgeIdentity(name="lexical", version="1")
-        return calibrate(golden=golden, instrument=instrument, judge=judge, output=output)
-
-    def measure(self, scores: str, instrument: str, calibration: str, target: str, output: str) -> Written:
-        """Measure a release."""
-        from flows.measure import measure
-
-        return measure(scores=scores, instrument=instrument, calibration=calibration, target=target, output=output)

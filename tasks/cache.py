@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -125,6 +126,7 @@ def _recalled(key: str, folder: Path) -> Result | None:
             if file_digest(copy) != item["sha256"]:
                 return None
             outputs.append((str(item["role"]), copy, int(item["rows"])))
+        os.utime(place)  # used: it goes last when room is made
     except (AssayError, OSError, KeyError, TypeError, ValueError):
         return None
     return Result(document=document, outputs=tuple(outputs))
@@ -141,3 +143,14 @@ def _keep(key: str, result: Result) -> None:
     document = {**result.document, "outputs": [plain(item) for item in named]}
     with atomic(place / "record.json") as temporary:
         temporary.write_text(dumped(document), encoding="utf-8")
+    _evict(place)
+
+
+def _evict(newest: Path) -> None:
+    """Keep all results together within the bound of the cache: the least recently used go first."""
+    entries = sorted(newest.parent.iterdir(), key=lambda entry: entry.stat().st_mtime, reverse=True)
+    used = 0
+    for entry in [newest, *(entry for entry in entries if entry != newest)]:
+        used += sum(file.stat().st_size for file in entry.iterdir())
+        if used > settings().cache_bytes and entry != newest:
+            shutil.rmtree(entry, ignore_errors=True)

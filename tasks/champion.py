@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from core.errors import InputError
 from core.instrument.identity import judge_of_scores
-from core.instrument.spec import InstrumentSpec
+from core.instrument.spec import InstrumentSpec, Uncalibrated
 from tasks.archive import find_calibration
 from tasks.readers import reader_names
 from tasks.storage import find_inputs
 from tasks.tables import judges_in
+from tasks.tracking import tracking_uri as resolved_uri
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,14 +23,17 @@ class Champion:
     ----------
     reference : str or None
         ``models:/NAME/VERSION``.
-    reason : str or None
+    why_not : {'no_champion', 'other_judge', 'champion_unknown'} or None
         Why the scores are measured without a calibration.
-    golden : list of str
+    detail : str
+        The same in more words, for logs; never part of a record, whose id no outage's wording may change.
+    golden : tuple of str
         The golden set of the champion that was found, whoever its judge is.
     """
 
     reference: str | None = None
-    reason: str | None = None
+    why_not: Uncalibrated | None = None
+    detail: str = ""
     golden: tuple[str, ...] = ()
 
 
@@ -43,12 +47,18 @@ def champion_of(spec: InstrumentSpec, scores: Sequence[str], tracking_uri: str |
         ``[READER:]PATH`` arguments; their judge is read.
     tracking_uri : str or None
         MLflow's address, where it is not the configured one.
+
+    Raises
+    ------
+    UnreachableError
+        MLflow does not answer.
     """
-    name = f"models:/{spec.name}@champion"
+    if resolved_uri(tracking_uri) is None:
+        return Champion(why_not="champion_unknown", detail="tracking is switched off")
     try:
-        found = find_calibration(name, tracking_uri)
+        found = find_calibration(f"models:/{spec.name}@champion", tracking_uri)
     except InputError as error:
-        return Champion(reason=f"instrument {spec.name!r} has no champion ({_why(error)})")
+        return Champion(why_not="no_champion", detail=str(error))
     golden = tuple(item["uri"] for item in found.document["inputs"] if item["role"] == "golden")
     judges, fingerprints = judges_in(find_inputs(scores, reader_names()))
     try:
@@ -61,10 +71,5 @@ def champion_of(spec: InstrumentSpec, scores: Sequence[str], tracking_uri: str |
             expected="the champion's",
         )
     except InputError as error:
-        return Champion(reason=_why(error), golden=golden)
+        return Champion(why_not="other_judge", detail=str(error), golden=golden)
     return Champion(reference=found.reference.uri, golden=golden)
-
-
-def _why(error: InputError) -> str:
-    """Return the first message without its source: it goes into the record, whose id no path may change."""
-    return error.problems[0].message.splitlines()[0]

@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from core.errors import UnreachableError
@@ -42,7 +42,7 @@ def emit(name: str, resource: str, payload: Mapping[str, Any], *, event_id: str 
     payload : mapping
         JSON data; numbers and nested values arrive as they are.
     event_id : str, optional
-        A UUID. The server takes an id once, so that a repeated call with it does nothing.
+        A UUID. One that the server shows already is not sent again, so that a repeated call does nothing.
 
     Raises
     ------
@@ -63,8 +63,9 @@ def emit(name: str, resource: str, payload: Mapping[str, Any], *, event_id: str 
     address = _server_address()
     try:
         with get_client(sync_client=True) as client:
-            client.request("POST", "/events", json=[event]).raise_for_status()
-            _await(client, str(event["id"]))
+            if event_id is None or not _shown(client, event_id):
+                client.request("POST", "/events", json=[event]).raise_for_status()
+                _await(client, str(event["id"]))
     except (httpx.HTTPError, OSError) as error:
         raise UnreachableError(
             f"the Prefect server at {address} did not take the event: {error}\n"
@@ -84,13 +85,17 @@ def _server_address() -> str:
     return str(address)
 
 
-def _await(client: Any, event_id: str) -> None:
-    since = (datetime.now(UTC) - timedelta(days=1)).isoformat()
+def _shown(client: Any, event_id: str) -> bool:
+    """Whether the server shows an event, however long ago it took it."""
+    since = datetime(2000, 1, 1, tzinfo=UTC).isoformat()
     wanted = {"filter": {"id": {"id": [event_id]}, "occurred": {"since": since}}, "limit": 1}
+    return bool(client.request("POST", "/events/filter", json=wanted).raise_for_status().json()["events"])
+
+
+def _await(client: Any, event_id: str) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
-        found = client.request("POST", "/events/filter", json=wanted)
-        if found.raise_for_status().json()["events"]:
+        if _shown(client, event_id):
             return
         time.sleep(POLL_SECONDS)
     raise UnreachableError(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 import platformdirs
-from pydantic import AliasChoices, ByteSize, Field, ValidationError
+from pydantic import AliasChoices, ByteSize, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from core.errors import InputError, Problem
@@ -50,6 +50,13 @@ class Settings(BaseSettings):
     s3_timeout: float = Field(default=60.0, gt=0)
     s3_attempts: int = Field(default=4, ge=1, le=20)
     s3_addressing: Literal["path", "virtual"] | None = None
+
+    @field_validator("data_dir", "cache_dir", mode="before")
+    @classmethod
+    def _is_local(cls, value: object) -> object:
+        if "://" in str(value):
+            raise ValueError("must be a folder on this machine; only ASSAY_RECORDS may be an address")
+        return value
 
     @property
     def records_dir(self) -> Path:

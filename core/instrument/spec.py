@@ -22,6 +22,7 @@ FORBID_UNKNOWN_KEYS = {"extra": "forbid"}
 Attempts = Literal["each", "first", "last", "any"]
 IntervalMethod = Literal["lang_reiczigel", "delta", "melded"]
 TurnScope = Literal["all", "last"]
+Uncalibrated = Literal["no_champion", "other_judge", "champion_unknown"]
 
 
 def _inside(field_name: str, value: float, low: float, high: float) -> None:
@@ -228,7 +229,7 @@ class MeasurementSpec:
         Of a detection instrument; scores take theirs from the calibration.
     judge : JudgeIdentity or None
         Assumed for detections that do not name their detector.
-    uncalibrated : str or None
+    uncalibrated : {'no_champion', 'other_judge', 'champion_unknown'} or None
         Why scores are measured without a calibration, where they are.
     target : str or None
     attempts, turn_scope, accept_judge, confidence_level, interval, detection_floor, error_budget, turn_bins, seed
@@ -240,7 +241,7 @@ class MeasurementSpec:
     instrument: str
     categories: tuple[str, ...] | None = None
     judge: JudgeIdentity | None = None
-    uncalibrated: str | None = None
+    uncalibrated: Uncalibrated | None = None
     target: str | None = None
     attempts: Attempts = "each"
     turn_scope: TurnScope = "all"

@@ -6,11 +6,19 @@ from collections.abc import Sequence
 
 from core.instrument.measured import CalibrationLink, Measured, Measurement, Prevalence
 from core.instrument.production import observed, sample_of, survey
-from core.instrument.spec import JudgeIdentity, MeasurementSpec
+from core.instrument.spec import JudgeIdentity, MeasurementSpec, Uncalibrated
 from core.instrument.tally import UnitCounts
 
 RAW_THRESHOLD = 0.5
 """Flags scores that nobody has calibrated: a convention, not a finding."""
+
+
+REASONS: dict[Uncalibrated, str] = {
+    "no_champion": "the instrument has no champion",
+    "other_judge": "the instrument's champion is of another judge, whose error rates do not hold for this one",
+    "champion_unknown": "the instrument's champion could not be looked up: MLflow was out of reach, or switched off",
+}
+"""What a record says of each reason. It is the same for every outage, since it is part of the record's id."""
 
 
 def measure_uncalibrated(
@@ -20,7 +28,7 @@ def measure_uncalibrated(
     categories: Sequence[str],
     judge: JudgeIdentity,
     judge_source: str,
-    reason: str,
+    why: Uncalibrated,
 ) -> Measurement:
     """Measure scores of a judge that was not calibrated: observed rates at a conventional threshold.
 
@@ -32,9 +40,10 @@ def measure_uncalibrated(
     categories : sequence of str
     judge : JudgeIdentity
     judge_source : str
-    reason : str
+    why : {'no_champion', 'other_judge', 'champion_unknown'}
         Why there is no calibration.
     """
+    reason = REASONS[why]
 
     def raw(position: int | None) -> Measured:
         return observed(sample_of(counts, position), counts, spec, Prevalence(status="not_calibrated", notes=(reason,)))

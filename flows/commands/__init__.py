@@ -183,6 +183,39 @@ def through_prefect(orchestrate: bool) -> bool:
     return orchestrate or bool(os.environ.get("PREFECT_API_URL"))
 
 
+def run_flow(flow: Callable[..., Written], tracking_uri: str | None, **parameters: Any) -> Written:
+    """Run a Prefect flow in this process.
+
+    An address of MLflow may hold a password, and Prefect stores parameters: it goes through the environment.
+    """
+    from tasks.settings import settings
+
+    if tracking_uri is not None:
+        os.environ["ASSAY_TRACKING_URI"] = tracking_uri
+        settings.cache_clear()
+    _check_prefect()
+    return flow(**parameters)
+
+
+def _check_prefect() -> None:
+    """See that a configured server answers; without one Prefect starts a temporary server."""
+    import httpx
+
+    from core.errors import UnreachableError
+    from tasks.tracking.uris import without_credentials
+
+    address = os.environ.get("PREFECT_API_URL")
+    if not address:
+        return
+    try:
+        httpx.get(f"{address.rstrip('/')}/health", timeout=10).raise_for_status()
+    except (httpx.HTTPError, httpx.InvalidURL):
+        raise UnreachableError(
+            f"the Prefect server at {without_credentials(address)} does not answer; start it, or unset PREFECT_API_URL "
+            "to run without one"
+        ) from None
+
+
 def check_tracked(written: Written, tracking_uri: str | None) -> None:
     """Tell with exit code 4 that a flow could not reach MLflow: it finished, and left a note on what waits."""
     from core.errors import UnreachableError

@@ -18,6 +18,7 @@ from flows.commands import (
     progress,
     promotion_of,
     refuse_overwriting,
+    run_flow,
     show,
     through_prefect,
     track,
@@ -104,9 +105,11 @@ def command(
         from tasks.judges import load_judge
 
         worker = None if judge is None else load_judge(judge)
-        written = calibrate(
+        written = run_flow(
+            calibrate,
+            tracking_uri,
             golden=list(golden),
-            instrument=None if instrument is None else str(instrument),
+            instrument=None if instrument is None else str(instrument.resolve()),
             judge=None if worker is None else JudgeIdentity(name=worker.name, version=worker.version),
             scores=list(scores) or None,
             promote=promote,
@@ -114,7 +117,6 @@ def command(
             accept_judge=accept_judge,
             confidence_level=confidence_level,
             output=None if output is None else str(output),
-            tracking_uri=tracking_uri,
         )
         show(written, calibration_report, as_json=as_json)
         check_tracked(written, tracking_uri)

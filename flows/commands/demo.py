@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from tasks.archive import Written
 
 
 @click.command(name="demo")
@@ -21,7 +25,6 @@ def command(folder: Path | None) -> None:
     """
     # Prefect reads it when it is imported: the demo's own story is told below.
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
-    from flows.orchestration import OrchestratedJobs
     from flows.pipelines.demo import run_demo
     from tasks.reporting.terminal import calibration_report, console, demo_report, words
     from tasks.settings import settings
@@ -47,3 +50,21 @@ def command(folder: Path | None) -> None:
     if uri is not None:
         server = f"mlflow server --backend-store-uri {uri}        then http://127.0.0.1:5000"
         tell(f"MLflow's pages:      {without_credentials(uri) if is_server(uri) else server}")
+
+
+class OrchestratedJobs:
+    """The demo's jobs, as Prefect flows."""
+
+    def calibrate(self, golden: str, instrument: str, output: str) -> Written:
+        """Calibrate the lexical judge."""
+        from core.instrument.spec import JudgeIdentity
+        from flows.calibrate import calibrate
+
+        judge = JudgeIdentity(name="lexical", version="1")
+        return calibrate(golden=golden, instrument=instrument, judge=judge, output=output)
+
+    def measure(self, scores: str, instrument: str, calibration: str, target: str, output: str) -> Written:
+        """Measure a release."""
+        from flows.measure import measure
+
+        return measure(scores=scores, instrument=instrument, calibration=calibration, target=target, output=output)

@@ -18,6 +18,7 @@ from flows.commands import (
     plain_name,
     progress,
     refuse_overwriting,
+    run_flow,
     show,
     through_prefect,
     track,
@@ -81,7 +82,7 @@ def command(
       assay measure 'runs/2026-11/*.parquet' --calibration calibration.json --attempts first
       assay measure detections.csv --instrument fairness.yaml
     """  # noqa: D301 (click wants the character)
-    from flows.pipelines.measurement import run_measurement
+    from flows.pipelines.measurement import detection_spec, run_measurement
     from tasks.reporting.terminal import measurement_report
     from tasks.specs import load_instrument
 
@@ -90,12 +91,16 @@ def command(
     if reported and instrument is None:
         raise click.UsageError("--reported goes with detections (--instrument)")
     refuse_overwriting(output, [*files, *reported, calibration, instrument], force=force, beside=["decisions"])
+    if instrument is not None:
+        detection_spec(load_instrument(instrument))  # a scores instrument alone is refused, whoever runs the job
     if through_prefect(orchestrate):
         from flows.measure import measure
 
-        written = measure(
+        written = run_flow(
+            measure,
+            tracking_uri,
             scores=list(files),
-            instrument=None if instrument is None else str(instrument),
+            instrument=None if instrument is None else str(instrument.resolve()),
             calibration=calibration,
             reported=list(reported) or None,
             target=target,
@@ -103,7 +108,6 @@ def command(
             accept_judge=accept_judge,
             confidence_level=confidence_level,
             output=None if output is None else str(output),
-            tracking_uri=tracking_uri,
         )
         show(written, measurement_report, as_json=as_json)
         check_tracked(written, tracking_uri)

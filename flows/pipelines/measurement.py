@@ -13,7 +13,7 @@ from core.instrument.detections import measure_detections
 from core.instrument.identity import judge_of_scores, target_of_scores
 from core.instrument.measured import Survey
 from core.instrument.measurement import measure, measurement_spec
-from core.instrument.spec import Attempts, InstrumentSpec, JudgeIdentity, MeasurementSpec
+from core.instrument.spec import Attempts, InstrumentSpec, JudgeIdentity, MeasurementSpec, Uncalibrated
 from core.instrument.tally import UnitCounts
 from core.instrument.uncalibrated import RAW_THRESHOLD, measure_uncalibrated
 from core.records import FileReference
@@ -160,7 +160,7 @@ def derive_uncalibrated(
         categories=categories,
         judge=counted.judge,
         judge_source=counted.judge_source,
-        reason=spec.uncalibrated or "not asked for",
+        why=spec.uncalibrated or "no_champion",
     )
     return _derived(counted, result)
 
@@ -223,7 +223,7 @@ def detection_spec(instrument: InstrumentSpec, **asked: Any) -> MeasurementSpec:
     return replace(spec, **{name: value for name, value in asked.items() if value is not None})
 
 
-def uncalibrated_spec(instrument: InstrumentSpec, reason: str, **asked: Any) -> MeasurementSpec:
+def uncalibrated_spec(instrument: InstrumentSpec, reason: Uncalibrated, **asked: Any) -> MeasurementSpec:
     """Say what is asked for when scores are measured without a calibration, and why."""
     spec = MeasurementSpec(
         kind="scores",
@@ -245,7 +245,7 @@ def run_measurement(
     *,
     calibration: str | None = None,
     instrument: InstrumentSpec | None = None,
-    uncalibrated: str | None = None,
+    uncalibrated: Uncalibrated | None = None,
     reported: Sequence[str] = (),
     target: str | None = None,
     attempts: Attempts | None = None,
@@ -267,7 +267,7 @@ def run_measurement(
         A reference to the calibration, for scores.
     instrument : InstrumentSpec, optional
         For detections, and for scores that no calibration fits.
-    uncalibrated : str, optional
+    uncalibrated : {'no_champion', 'other_judge', 'champion_unknown'}, optional
         Why scores are measured without a calibration.
     reported, target, attempts, accept_judge, confidence_level, output, progress
         As on the command line.

@@ -291,6 +291,23 @@ def runs_of(store: str, record: str) -> list[Any]:
 # --- the champion -------------------------------------------------------------------------------------------------
 
 
+def test_an_outage_of_mlflow_leaves_the_raw_rate_and_announces_nobody(
+    server: str, world: Any, tmp_path: Path, announced: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows import orchestration
+    from flows.measure import measure
+
+    monkeypatch.setattr(orchestration, "RETRY_DELAY_SECONDS", 0)
+    written = measure(
+        scores=str(with_judge(world, tmp_path, "guard@1")), instrument=str(world.instrument),
+        output=str(tmp_path / "m.json"), tracking_uri="http://127.0.0.1:9",
+    )  # fmt: skip
+    result = written.document["result"]
+    assert result["composite"]["prevalence"]["status"] == "not_calibrated"
+    assert any("could not be looked up" in note for note in result["notes"])
+    assert announced == []
+
+
 def test_without_a_champion_the_raw_rate_is_recorded_and_the_judge_announced(
     server: str, assay: Any, world: Any, tmp_path: Path, announced: list[Any], run_of: Any, artifacts: Any
 ) -> None:
@@ -299,7 +316,7 @@ def test_without_a_champion_the_raw_rate_is_recorded_and_the_judge_announced(
     production = with_judge(world, tmp_path, "guard@1")
     written = measure(
         scores=str(production), instrument=str(world.instrument), target="bot@1", output=str(tmp_path / "m.json"),
-        golden=["golden.csv"],
+        golden=["golden.csv"], tracking_uri=f"sqlite:///{tmp_path / 'empty.db'}",
     )  # fmt: skip
     result = written.document["result"]
     assert {row["prevalence"]["status"] for row in result["categories"].values()} == {"not_calibrated"}
@@ -309,7 +326,7 @@ def test_without_a_champion_the_raw_rate_is_recorded_and_the_judge_announced(
     assert result["composite"]["observed_rate"] is not None
     shown = artifacts(run_of("measure"))["measurement"]
     for told in (" ".join(result["notes"]), shown):
-        assert "instrument 'small' has no champion" in told
+        assert "the instrument has no champion" in told
     judge = {"name": "guard", "version": "1", "fingerprint": "unknown"}
     payload = {"judge": judge, "instrument": str(world.instrument), "golden": ["golden.csv"]}
     assert announced == [("assay.judge.changed", "assay.judge.guard", payload)]
@@ -358,7 +375,7 @@ def test_a_champion_measures_scores_of_its_own_judge_and_no_others(
     written = measure(scores=str(other), instrument=instrument, output=record, tracking_uri=store)
     result = written.document["result"]
     assert result["composite"]["prevalence"]["status"] == "not_calibrated"
-    assert any("the scores are from guard@2, the champion's judge is guard@1" in note for note in result["notes"])
+    assert any("champion is of another judge" in note for note in result["notes"])
     ((_, resource, payload),) = announced
     assert resource == "assay.judge.guard"
     assert payload["judge"]["version"] == "2"

@@ -33,6 +33,9 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "calibration.json"
 
 
+URI = "sqlite:///x.db"
+
+
 @pytest.fixture
 def asked(record: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     """What the registry is asked for; its answer is the record."""
@@ -63,26 +66,20 @@ def test_the_champion_of_the_same_judge_is_taken_by_its_version(asked: Any, reco
 
 
 def test_scores_that_do_not_name_their_judge_are_taken_as_the_champions(asked: Any, tmp_path: Path) -> None:
-    assert champion_of(SPEC, production(tmp_path), None).reference == "models:/small/7"
+    assert champion_of(SPEC, production(tmp_path), URI).reference == "models:/small/7"
 
 
 @pytest.mark.parametrize("judge", ["other@1", "guard@2"])
 def test_another_judge_has_no_champion_but_its_golden_set(judge: str, asked: Any, record: Path, tmp_path: Path) -> None:
-    found = champion_of(SPEC, production(tmp_path, judge=judge), None)
-    assert found.reference is None
-    assert found.reason is not None
-    assert f"the scores are from {judge}, the champion's judge is guard@1" in found.reason
-    assert "\n" not in found.reason
+    found = champion_of(SPEC, production(tmp_path, judge=judge), URI)
+    assert (found.reference, found.why_not) == (None, "other_judge")
+    assert f"the scores are from {judge}, the champion's judge is guard@1" in found.detail
     assert found.golden == (str(record.with_name("golden.csv").resolve()),)
 
 
-def test_the_reason_does_not_depend_on_where_the_scores_lie(asked: Any, tmp_path: Path) -> None:
-    # It stands in the record's spec and result, hence in its id, which no path may change.
-    reasons = set()
-    for name in ("here", "there"):
-        (tmp_path / name).mkdir()
-        reasons.add(champion_of(SPEC, production(tmp_path / name, judge="guard@2"), None).reason)
-    assert len(reasons) == 1
+def test_with_tracking_switched_off_nothing_is_known_of_a_champion(asked: Any, tmp_path: Path) -> None:
+    assert champion_of(SPEC, production(tmp_path), "none").why_not == "champion_unknown"
+    assert asked == []
 
 
 def test_an_instrument_without_a_champion_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,8 +87,9 @@ def test_an_instrument_without_a_champion_says_so(tmp_path: Path, monkeypatch: p
         raise InputError.of(name, "leads nowhere: no such alias\nmore")
 
     monkeypatch.setattr(champion, "find_calibration", none)
-    found = champion_of(SPEC, production(tmp_path), None)
-    assert found == Champion(reason="instrument 'small' has no champion (leads nowhere: no such alias)")
+    found = champion_of(SPEC, production(tmp_path), URI)
+    assert (found.reference, found.why_not) == (None, "no_champion")
+    assert "leads nowhere" in found.detail
 
 
 def test_a_registry_that_cannot_be_reached_is_an_outage_and_no_missing_champion(
@@ -102,4 +100,4 @@ def test_a_registry_that_cannot_be_reached_is_an_outage_and_no_missing_champion(
 
     monkeypatch.setattr(champion, "find_calibration", down)
     with pytest.raises(UnreachableError):
-        champion_of(SPEC, production(tmp_path), None)
+        champion_of(SPEC, production(tmp_path), URI)

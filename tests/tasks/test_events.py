@@ -157,13 +157,24 @@ def test_a_server_that_does_not_answer_is_exit_4_with_its_address(
     assert "Traceback" not in err
 
 
-def test_the_command_sends_what_deployments_expect(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+def posted(server: Server) -> list[Any]:
+    (events,) = [body for path, body in server.asked if path.endswith("/events")]
+    return list(events)
+
+
+def test_an_id_that_the_server_shows_already_is_not_sent_again(server: Server) -> None:
     server.answer = taking(0)  # type: ignore[method-assign]
+    emit(JUDGE_CHANGED, "r", {}, event_id=str(uuid.uuid4()))
+    assert not [path for path, _ in server.asked if path.endswith("/events")]
+
+
+def test_the_command_sends_what_deployments_expect(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    server.answer = taking(1)  # type: ignore[method-assign]
     event_id = str(uuid.uuid4())
     code, out, _ = told(capsys, *COMMANDS[0], "--event-id", event_id)
     assert code == 0
     assert f"assay.judge.changed taken by the server: {event_id}" in out
-    (sent,) = server.asked[0][1]
+    (sent,) = posted(server)
     fingerprint = sent["payload"]["judge"].pop("fingerprint")
     assert len(fingerprint) == 64
     assert sent["payload"] == {
@@ -174,7 +185,7 @@ def test_the_command_sends_what_deployments_expect(server: Server, capsys: pytes
     server.asked.clear()
     code, _, _ = told(capsys, *COMMANDS[1], "--baseline", "bot@0")
     assert code == 0
-    (sent,) = server.asked[0][1]
+    (sent,) = posted(server)
     assert sent["payload"] == {"target": "bot@1", "scores": ["s.csv"], "instrument": "safety", "baseline": "bot@0"}
     assert sent["resource"] == {"prefect.resource.id": "assay.model.bot"}
 

@@ -8,19 +8,21 @@ from pathlib import Path
 import pytest
 
 from core.instrument.measured import Measured, Measurement
-from core.instrument.spec import InstrumentSpec
+from core.instrument.spec import InstrumentSpec, Uncalibrated
+from core.instrument.uncalibrated import REASONS
 from flows.pipelines.measurement import derive_uncalibrated, uncalibrated_spec
 from tasks.readers import reader_names
 from tasks.storage import find_inputs
 
-REASON = "instrument 'x' has no champion"
+WHY: Uncalibrated = "no_champion"
+REASON = REASONS[WHY]
 
 
-def measured(folder: Path, text: str, spec: InstrumentSpec | None = None, reason: str = REASON) -> Measurement:
+def measured(folder: Path, text: str, spec: InstrumentSpec | None = None, why: Uncalibrated = WHY) -> Measurement:
     path = folder / "scores.csv"
     path.write_text(text)
     derived, _ = derive_uncalibrated(
-        find_inputs([str(path)], reader_names()), uncalibrated_spec(spec or InstrumentSpec(name="x"), reason)
+        find_inputs([str(path)], reader_names()), uncalibrated_spec(spec or InstrumentSpec(name="x"), why)
     )
     found = derived.result
     assert isinstance(found, Measurement)
