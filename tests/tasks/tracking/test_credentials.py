@@ -61,7 +61,7 @@ def test_credentials_are_taken_out_of_addresses_and_of_texts_with_addresses(text
 @pytest.mark.parametrize(
     "text",
     [
-        "http://h:5000/team@work", "postgresql://h:5432/a@b", "sqlite:////home/a:b@c/mlflow.db",
+        "http://h:5000/team@work", "postgresql://h:5432/a@b", "sqlite:////data/a:b@c/mlflow.db",
         "postgresql:///db?user=a@b", "http://h:80: ask ada@example.org",
     ],
 )  # fmt: skip
