@@ -57,8 +57,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="Form of messages on stderr.")
 @click.version_option(package_name="assay", prog_name="assay")
-@click.pass_context
-def cli(ctx: click.Context, log_format: str) -> None:
+def cli(log_format: str) -> None:
     """Measure how often an AI system does harm, from the verdicts of an imperfect judge.
 
     \b
@@ -71,7 +70,6 @@ def cli(ctx: click.Context, log_format: str) -> None:
     Exit codes: 0 done; 1 `verify` found a mismatch; 2 bad input or usage; 4 a service cannot be reached; 70 a bug;
     130 interrupted.
     """  # noqa: D301 (click wants the character)
-    ctx.obj = {"log_format": log_format}
 
 
 def main(arguments: list[str] | None = None) -> None:

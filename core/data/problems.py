@@ -34,12 +34,6 @@ class ProblemLog:
         self.count = 0
         self._kept: list[Problem] = []
 
-    def add_source(self, name: str, unit: str) -> int:
-        """Register a source and return its number."""
-        self.sources.append(name)
-        self.units.append(unit)
-        return len(self.sources) - 1
-
     def add(self, source: str, message: str, *, line: int = 0, unit: str = "line") -> None:
         """Note one problem."""
         self.count += 1

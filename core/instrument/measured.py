@@ -13,7 +13,6 @@ Status = Literal[
     "measured", "inconclusive", "incompatible",
     "below_detection_floor", "not_calibrated", "insufficient_data", "unit_mismatch",
 ]  # fmt: skip
-WITH_A_RATE = ("measured", "inconclusive")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +126,8 @@ class Prevalence:
     lang_reiczigel, melded : Limits or None
     delta : DeltaLimits or None
     apparent : ApparentPrevalence or None
-        The papers' literal figure, kept where the corrected one is refused.
+        The papers' literal figure: beside a corrected rate, and alone for a ``unit_mismatch``, where it says that it
+        is not valid.
     effective : EffectiveMeasurement or None
     turns : tuple of TurnShare
         How production's units fall into the golden strata; those outside are left out of the corrected rate.

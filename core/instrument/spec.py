@@ -110,6 +110,7 @@ class InstrumentSpec:
         Whether ids in only one of the two tables are left out and counted, or refused.
     interval : {'lang_reiczigel', 'delta', 'melded'}
     golden_design : {'enriched', 'random'}
+        How the golden set was drawn; kept on record, and changes no figure so far.
     attempts : {'each', 'first', 'last', 'any'}
     turn_scope : {'all', 'last'}
         ``last``: the source scores only the last turn, so that holes in turn numbers are no loss.

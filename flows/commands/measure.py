@@ -91,8 +91,9 @@ def command(
     if reported and instrument is None:
         raise click.UsageError("--reported goes with detections (--instrument)")
     refuse_overwriting(output, [*files, *reported, calibration, instrument], force=force, beside=["decisions"])
-    if instrument is not None:
-        detection_spec(load_instrument(instrument))  # a scores instrument alone is refused, whoever runs the job
+    spec = None if instrument is None else load_instrument(instrument)
+    if spec is not None:
+        detection_spec(spec)  # a scores instrument alone is refused, whoever runs the job
     if through_prefect(orchestrate):
         from flows.measure import measure
 
@@ -116,7 +117,7 @@ def command(
         written = run_measurement(
             files,
             calibration=calibration,
-            instrument=None if instrument is None else load_instrument(instrument),
+            instrument=spec,
             reported=reported,
             target=target,
             attempts=cast(Any, attempts),
