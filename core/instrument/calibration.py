@@ -114,6 +114,33 @@ def calibrate(
     return calibration, table
 
 
+def calibrated_judge(table: GoldenTable, spec: InstrumentSpec) -> tuple[dict[str, Calibrated], CompositeCalibrated]:
+    """Calibrate from labels beside scores alone: the numbers of `calibrate` without its records (SPEC 3-6).
+
+    Looks at neither trace ids nor slices nor names of clusters, so a simulation may leave them empty.
+
+    Parameters
+    ----------
+    table : GoldenTable
+        Traces in a canonical order, clusters numbered as they come up: the resamples depend on both.
+    spec : InstrumentSpec
+        Its optimism, turn bins, level, floor and seed.
+
+    Returns
+    -------
+    categories : dict of str to Calibrated
+        In the table's order.
+    composite : CompositeCalibrated
+
+    Raises
+    ------
+    InputError
+        No category has both classes.
+    """
+    work = _Work(table, spec)
+    return work.categories, work.composite
+
+
 def _notes(spec: InstrumentSpec, work: _Work, accepted: JudgeIdentity | None) -> tuple[str, ...]:
     notes = []
     if spec.optimism.method == "none":
