@@ -32,6 +32,7 @@ TOLERANCE = 1e-9
 SCHEMA_VERSIONS = {
     "assay.calibration": 1,
     "assay.measurement": 1,
+    "assay.simulation": 1,
 }
 
 T = TypeVar("T")
