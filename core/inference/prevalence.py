@@ -845,7 +845,7 @@ def _quantile_intervals(
     tail = (1.0 - confidence_level) / 2.0
     lows, highs = np.quantile(lowest, tail, axis=1).tolist(), np.quantile(highest, 1.0 - tail, axis=1).tolist()
     # The two laws are ordered inside [0, 1]; outside, with a handful of counts, the ends may swap.
-    return [_prevalence_interval(*sorted(ends), method) for ends in zip(lows, highs, strict=True)]
+    return [_prevalence_interval(min(ends), max(ends), method) for ends in zip(lows, highs, strict=True)]
 
 
 def _discriminating(youden_j: float) -> float:
