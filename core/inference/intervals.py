@@ -305,7 +305,7 @@ def wilson_limits(rate: float, n: float, *, z: float) -> tuple[float, float]:
 def clopper_pearson_interval(
     n_flagged: int, n_traces: int, *, confidence_level: float = DEFAULT_CONFIDENCE_LEVEL
 ) -> Interval:
-    """Clopper-Pearson ("exact") interval of the observed rate, from Beta quantiles (SPEC 7.3).
+    """Clopper-Pearson interval of the observed rate, from Beta quantiles (SPEC 7.3).
 
     It covers at least at its level whatever the rate, and mostly above it.
 
@@ -373,7 +373,7 @@ def clopper_pearson(rate: float, n: float, *, confidence_level: float) -> tuple[
     Examples
     --------
     >>> [round(limit, 4) for limit in clopper_pearson(0.1, 37.5, confidence_level=0.95)]
-    [0.0262, 0.2421]
+    [0.0264, 0.2426]
     """
     return _beta_limits(rate, n, confidence_level, low_prior=(0.0, 1.0), high_prior=(1.0, 0.0))
 
@@ -445,7 +445,7 @@ def jeffreys(rate: float, n: float, *, confidence_level: float) -> tuple[float, 
     Examples
     --------
     >>> [round(limit, 4) for limit in jeffreys(0.1, 37.5, confidence_level=0.95)]
-    [0.033, 0.2255]
+    [0.0334, 0.2252]
     """
     return _beta_limits(rate, n, confidence_level, low_prior=(0.5, 0.5), high_prior=(0.5, 0.5))
 

@@ -30,6 +30,8 @@ class ObservedInterval:
     n_effective : float or None
     independent : Limits or None
         The papers' literal interval, as if the units were independent; given when they are clustered.
+    clopper_pearson, jeffreys : Limits or None
+        Beside a defined interval, on the same `n_effective`; records made before these were added have none.
     """
 
     status: Literal["defined", "undefined"]
@@ -38,6 +40,8 @@ class ObservedInterval:
     method: str | None = None
     n_effective: float | None = None
     independent: Limits | None = None
+    clopper_pearson: Limits | None = None
+    jeffreys: Limits | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
