@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from core.data.columns import Bools, Ints
+from core.data.columns import Bools, Floats, Ints
 from core.data.golden import MAX_SLICE_VALUES, GoldenSet, composite_truth
 from core.data.problems import counted
 from core.errors import InputError, UndefinedError
@@ -39,7 +39,7 @@ from core.instrument.golden_table import GoldenScores, GoldenTable, join
 from core.instrument.optimism import Optimism, bootstrap_optimism
 from core.instrument.spec import InstrumentSpec, JudgeIdentity
 from core.instrument.strata import Stratum, bin_labels, bin_of, strata_of
-from core.instrument.threshold import YoudenThreshold, youden_threshold
+from core.instrument.threshold import YoudenThreshold, swept_threshold, youden_threshold
 
 SEVERAL = "several"
 
@@ -117,7 +117,8 @@ def calibrate(
 def calibrated_judge(table: GoldenTable, spec: InstrumentSpec) -> tuple[dict[str, Calibrated], CompositeCalibrated]:
     """Calibrate from labels beside scores alone: the numbers of `calibrate` without its records (SPEC 3-6).
 
-    Looks at neither trace ids nor slices nor names of clusters, so a simulation may leave them empty.
+    Looks at neither trace ids nor slices nor names of clusters, so a simulation may leave them empty. Made to be
+    called thousands of times: thresholds come from `swept_threshold`, which a test holds equal to scikit-learn's.
 
     Parameters
     ----------
@@ -137,7 +138,7 @@ def calibrated_judge(table: GoldenTable, spec: InstrumentSpec) -> tuple[dict[str
     InputError
         No category has both classes.
     """
-    work = _Work(table, spec)
+    work = _Work(table, spec, swept_threshold)
     return work.categories, work.composite
 
 
@@ -182,8 +183,13 @@ def _summary(golden: GoldenSet, table: GoldenTable, work: _Work) -> GoldenSummar
 class _Work:
     """One calibration in progress: thresholds first, then the composite on them, then the honest figures."""
 
-    def __init__(self, table: GoldenTable, spec: InstrumentSpec) -> None:
-        self.table, self.spec = table, spec
+    def __init__(
+        self,
+        table: GoldenTable,
+        spec: InstrumentSpec,
+        youden: Callable[[Floats, Ints], YoudenThreshold] = youden_threshold,
+    ) -> None:
+        self.table, self.spec, self._youden = table, spec, youden
         self.bins = bin_of(table.n_turns, spec.turn_bins)
         self.labels = np.where(table.missing, -1, table.labels)
         fits = [self._fit(c) for c in range(len(table.categories))]
@@ -212,7 +218,7 @@ class _Work:
         n_positive, n_negative = int((labels == 1).sum()), int((labels == 0).sum())
         if not (n_positive and n_negative):
             return f"{name} has {n_positive} positive and {n_negative} negative labelled and scored traces"
-        return youden_threshold(self.table.maxima[used, c], labels[used])
+        return self._youden(self.table.maxima[used, c], labels[used])
 
     def _composite_truth(self) -> Ints:
         """Truth over the spanned categories; without any, over those that have both classes."""
