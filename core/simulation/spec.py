@@ -19,6 +19,28 @@ MAX_SIZE = 10_000_000
 MAX_CELLS = 10_000
 
 
+def _sizes(name: str, values: tuple[int, ...], *, least: int = 1, most: int = MAX_SIZE) -> None:
+    if not values or not all(least <= value <= most for value in values):
+        raise UndefinedError(name, list(values), f"needs whole numbers from {least} to {most}")
+
+
+def _shares(name: str, values: tuple[float, ...]) -> None:
+    if not values or not all(0.0 <= value <= 1.0 for value in values):
+        raise UndefinedError(name, list(values), "needs numbers in [0, 1]")
+
+
+def _level_and_seed(confidence_level: float, seed: int) -> None:
+    if not 0.0 < confidence_level < 1.0:
+        raise UndefinedError("confidence_level", confidence_level, "must lie between 0 and 1")
+    if seed < 0:
+        raise UndefinedError("seed", seed, "must not be negative")
+
+
+def _grid(name: str, n_cells: int) -> None:
+    if n_cells > MAX_CELLS:
+        raise UndefinedError(name, n_cells, f"the grid has more than {MAX_CELLS} cells")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedRateSpec:
     """Stage 1: the intervals of an observed rate; nothing is drawn, since the law is enumerated.
@@ -268,25 +290,3 @@ class CertificateSpec:
 
 
 SimulationSpec = ObservedRateSpec | CorrectionSpec | ChainSpec | CertificateSpec
-
-
-def _sizes(name: str, values: tuple[int, ...], *, least: int = 1, most: int = MAX_SIZE) -> None:
-    if not values or not all(least <= value <= most for value in values):
-        raise UndefinedError(name, list(values), f"needs whole numbers from {least} to {most}")
-
-
-def _shares(name: str, values: tuple[float, ...]) -> None:
-    if not values or not all(0.0 <= value <= 1.0 for value in values):
-        raise UndefinedError(name, list(values), "needs numbers in [0, 1]")
-
-
-def _level_and_seed(confidence_level: float, seed: int) -> None:
-    if not 0.0 < confidence_level < 1.0:
-        raise UndefinedError("confidence_level", confidence_level, "must lie between 0 and 1")
-    if seed < 0:
-        raise UndefinedError("seed", seed, "must not be negative")
-
-
-def _grid(name: str, n_cells: int) -> None:
-    if n_cells > MAX_CELLS:
-        raise UndefinedError(name, n_cells, f"the grid has more than {MAX_CELLS} cells")
