@@ -178,11 +178,21 @@ def load_record(place: Place, *, check_id: bool = True) -> Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundCalibration:
-    """A calibration record that a reference led to."""
+    """A calibration record that a reference led to.
+
+    Attributes
+    ----------
+    document : dict
+    calibration : Calibration
+    reference : FileReference
+    place : Path or S3Url
+        Where the record was read; its output files stand beside it.
+    """
 
     document: Document
     calibration: Calibration
     reference: FileReference
+    place: Place
 
 
 def find_record(reference: str, tracking_uri: str | None = None) -> tuple[Place, str]:
@@ -233,4 +243,5 @@ def read_calibration(document: Document, place: Place) -> FoundCalibration:
         document=document,
         calibration=build(Calibration, document["result"], where=f"{place}: result"),
         reference=FileReference(role="calibration", uri=str(pinned(place)), sha256=document["id"]),
+        place=place,
     )

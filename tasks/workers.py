@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 Outcomes = Generator[tuple[int, Any], None, None]
 Executor = Callable[["Stage", Sequence["Chunk"]], Outcomes]
 
-ONE_THREAD = {
-    name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-}
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 """Every worker has a core to itself; libraries that start a thread a core in each would only get in the way."""
 
 MAX_WORKERS = 512

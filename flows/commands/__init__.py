@@ -65,6 +65,10 @@ def _checked_address(_: click.Context, __: click.Parameter, value: str | None) -
     return value
 
 
+workers_option = click.option(
+    "--workers", type=click.IntRange(1, 512), metavar="N",
+    help="Processes that simulate; figures do not depend on it. Default: the cores that are available.",
+)  # fmt: skip
 orchestrate_option = click.option(
     "--orchestrate", is_flag=True,
     help="Run as a Prefect flow, on a temporary server if PREFECT_API_URL names none. With PREFECT_API_URL always so.",
@@ -78,33 +82,47 @@ tracking_option = click.option(
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int], None]]:
     """Count rows on the terminal, once the work has lasted two seconds."""
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    with counted_progress(what) as begin:
+        yield begin(None)
+
+
+@contextmanager
+def counted_progress(what: str) -> Iterator[Callable[[int | None], Callable[[int], None]]]:
+    """Give a function that is told how much there is to do, if that is known, and returns the callback that counts.
+
+    Nothing is shown before the work has lasted two seconds; with a total also how long it will take.
+    """
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     from tasks.reporting.terminal import console
 
     screen = console(stderr=True)
     if not screen.is_terminal:
-        yield lambda _: None
+        yield lambda _: lambda _: None
         return
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TextColumn("{task.completed:,}"),
-        TimeElapsedColumn(),
-    )
-    bar = Progress(*columns, console=screen, transient=True)
-    task = bar.add_task(what, total=None)
-    began = time.monotonic()
+    bars: list[Progress] = []
 
-    def advance(rows: int) -> None:
-        if not bar.live.is_started and time.monotonic() - began > SHOW_AFTER_SECONDS:
-            bar.start()
-        bar.advance(task, rows)
+    def begin(total: int | None) -> Callable[[int], None]:
+        known = f"{{task.completed:,}} of {total:,}" if total else "{task.completed:,}"
+        ahead = (BarColumn(), TextColumn("time left"), TimeRemainingColumn()) if total else ()
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn(known), TimeElapsedColumn(), *ahead)
+        bar = Progress(*columns, console=screen, transient=True)
+        bars.append(bar)
+        task = bar.add_task(what, total=total)
+        began = time.monotonic()
+
+        def advance(count: int) -> None:
+            if not bar.live.is_started and time.monotonic() - began > SHOW_AFTER_SECONDS:
+                bar.start()
+            bar.advance(task, count)
+
+        return advance
 
     try:
-        yield advance
+        yield begin
     finally:
-        bar.stop()
+        for bar in bars:
+            bar.stop()
 
 
 def plain_name(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
