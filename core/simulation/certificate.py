@@ -43,9 +43,9 @@ DECLARED = (
 )
 
 _ROUNDS = 2  # shares of variance are fitted in turn; the second round changes them by a few thousandths
-_LOG_SPREADS = (-1.2, 1.2)
+_LOG_SPREADS = (-3.0, 3.0)
 _STEP = 1e-3
-FAR = 60.0
+FAR = 200.0
 """Latent distance beyond which every rate is 0 or 1."""
 
 
