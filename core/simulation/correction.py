@@ -182,8 +182,8 @@ class CorrectionStage:
         """Draw whole counts, and what they are worth; None where a class is worth nothing."""
         flagged = rng.binomial(truth.n_units, truth.flag_rate, replications).tolist()
         golden, judge = truth.golden, truth.judge
-        hits = _golden_sums(golden.n_positive, judge.sensitivity, golden, replications, rng)
-        passes = _golden_sums(golden.n_negative, judge.specificity, golden, replications, rng)
+        hits = golden_sums(golden.n_positive, judge.sensitivity, golden, replications, rng)
+        passes = golden_sums(golden.n_negative, judge.specificity, golden, replications, rng)
         whole, effective = [], []
         for x, positive, negative in zip(flagged, hits, passes, strict=True):
             counts = Counts(
@@ -280,15 +280,26 @@ class CorrectionStage:
         )
 
 
-def _golden_sums(
+def golden_sums(
     n: int, rate: float, golden: GoldenSize, replications: int, rng: np.random.Generator
 ) -> Iterator[ClusterSums]:
-    """Draw one class of the golden set: how many traces the judge takes rightly, in all and by cluster."""
+    """Draw one class of the golden set `replications` times: the traces that the judge takes rightly (SPEC 14.2).
+
+    Parameters
+    ----------
+    n : int
+        Traces of the class, in clusters of ``golden.cluster_size``; the last one may be smaller.
+    rate : float
+        Share of traces that the judge takes rightly, in [0, 1].
+    golden : GoldenSize
+    replications : int
+    rng : numpy.random.Generator
+    """
     if golden.cluster_size == 1:
         drawn = rng.binomial(n, rate, replications).tolist()
         return (ClusterSums.of_independent(n, events) for events in drawn)
     sizes = np.full(_n_clusters(n, golden.cluster_size), golden.cluster_size)
-    sizes[-1] = n - golden.cluster_size * (len(sizes) - 1)
+    sizes[-1] += n - sizes.sum()
     rows = max(1, BLOCK // len(sizes))
     blocks = [min(rows, replications - start) for start in range(0, replications, rows)]
     return iter([sums for block in blocks for sums in _cluster_sums(sizes, rate, golden.error_correlation, block, rng)])
