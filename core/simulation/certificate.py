@@ -212,7 +212,7 @@ def _fitted(calibration: Calibration, golden: FixedGolden) -> tuple[Population, 
         )
         laws = tuple(_law(blank, target, turns) for target in wanted)
         population = replace(blank, laws=laws)
-        return population, best_cuts(population, turns.values, turns.shares)
+        return population, best_cuts(population, *turns.law)
 
     def specificity_off(trace_share: float, cluster_share: float) -> float:
         return _specificity(*fitted(trace_share, cluster_share), turns) - (composite.specificity or 0.0)
@@ -241,7 +241,7 @@ def _solved(excess: Callable[[float, float], float], other: float) -> float:
 
 def _specificity(population: Population, cuts: Floats, turns: Turns) -> float:
     """Return the composite's specificity on traces without any violation."""
-    return 1.0 - population.rates(cuts, turns.values, turns.shares).composite_false_alarm
+    return 1.0 - population.rates(cuts, *turns.law).composite_false_alarm
 
 
 def _correlation(population: Population, cuts: Floats, turns: Turns) -> float:
@@ -286,7 +286,7 @@ def _law_with_both(population: Population, wanted: _Wanted, turns: Turns) -> Cat
     """Return the law for which J does not change to first order around the threshold with the wanted rates."""
 
     def passed(cut: float, law: CategoryLaw | None = None) -> float:
-        return population.passed(cut, turns.values, turns.shares, law)
+        return population.passed(cut, *turns.law, law)
 
     cut = _root(lambda at: passed(at) - wanted.specificity, -FAR, FAR)
 
@@ -308,8 +308,8 @@ def _law_with_both(population: Population, wanted: _Wanted, turns: Turns) -> Cat
 
 def _best_j(shift: float, population: Population, turns: Turns, spread: float = 1.0) -> float:
     law = CategoryLaw(shift=shift, spread=spread)
-    cut = best_cut(population, law, turns.values, turns.shares)
-    clean, violating = (population.passed(cut, turns.values, turns.shares, of) for of in (None, law))
+    cut = best_cut(population, law, *turns.law)
+    clean, violating = (population.passed(cut, *turns.law, of) for of in (None, law))
     return clean - violating
 
 
@@ -320,7 +320,7 @@ def _root(function: Callable[[float], float], low: float, high: float) -> float:
 def _fit_records(calibration: Calibration, world: World, cuts: Floats) -> Mapping[str, Any]:
     """Put the wanted rates beside the simulated ones."""
     names = calibration.composite.categories
-    rates = world.golden_rates(cuts)
+    rates = world.population.rates(cuts, *world.golden_turns.law)
     every = range(len(names))
     return {
         "composite": _fit(

@@ -224,18 +224,27 @@ def best_cuts(population: Population, turns: Ints, turn_shares: Floats) -> Float
 
 
 def with_composite_j(
-    population: Population, youden_j: float, turns: Ints, turn_shares: Floats, prevalence: float
+    population: Population, youden_j: float, golden: tuple[Ints, Floats], production: tuple[Ints, Floats]
 ) -> Population:
-    """Give all categories the same shift, such that the composite has a given J at the categories' best thresholds."""
+    """Give all categories the same shift, such that the composite has a given J in production.
+
+    Parameters
+    ----------
+    population : Population
+        Its laws are replaced.
+    youden_j : float in [0, 1)
+    golden, production : (numbers of turns, shares)
+        The thresholds are the best ones over the golden set's turn counts, J is over production's.
+    """
+    spanned = range(population.n_categories)
 
     def shifted(shift: float) -> Population:
         return replace(population, laws=(CategoryLaw(shift=shift),) * population.n_categories)
 
     def excess(shift: float) -> float:
         candidate = shifted(shift)
-        cuts = best_cuts(candidate, turns, turn_shares)
-        spanned = range(candidate.n_categories)
-        return candidate.rates(cuts, turns, turn_shares).composite_j(candidate, spanned, prevalence) - youden_j
+        rates = candidate.rates(best_cuts(candidate, *golden), *production)
+        return rates.composite_j(candidate, spanned, prevalence=0.5) - youden_j  # any: all categories are spanned
 
     if youden_j < _SMALLEST_J:
         return shifted(0.0)

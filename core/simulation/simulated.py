@@ -137,7 +137,7 @@ class ChainCell:
     Attributes
     ----------
     youden_j : float
-        True J of the composite at the best thresholds.
+        True J of the composite over production's turn counts, at the thresholds that are best on the golden set.
     n_golden : int
     golden_cluster_size, production_cluster_size : int
         Mean sizes; 1 for independent traces.

@@ -198,7 +198,7 @@ class ChainSpec:
     Attributes
     ----------
     youden_j : tuple of float in [0, 1)
-        True J of the composite at the best thresholds, averaged over the golden set's turn counts.
+        True J of the composite over production's turn counts, at the thresholds that are best on the golden set.
     n_golden : tuple of int
     turns : tuple of TurnLaw
     clusters : tuple of ClusterLaw

@@ -162,4 +162,4 @@ def test_cells_are_the_product_of_the_grid() -> None:
     spec = replace(QUICK, youden_j=(0.5, 0.7), n_golden=(100, 200), turns=(TurnLaw(), TurnLaw(golden=(1.0,))))
     worlds = worlds_of(spec)
     assert len(worlds) == 2 * 2 * 2 * 2
-    assert np.round([world.best_j() for world in worlds], 4).tolist() == [0.5] * 8 + [0.7] * 8
+    assert np.round([world.best_j(world.production_turns) for world in worlds], 4).tolist() == [0.5] * 8 + [0.7] * 8
