@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
@@ -29,6 +29,7 @@ MAX_COMMON = 0.9
 _SMALLEST_J = 0.001
 
 
+@cache
 def levels() -> tuple[Floats, Floats]:
     """Return the values of u and w, and their probabilities.
 
