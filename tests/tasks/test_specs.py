@@ -88,7 +88,7 @@ def test_the_sweep_of_specs_finds_them() -> None:
         ("judge: lexical", "judge: "),
         ("judge: {version: 2026-10-01}", "judge.version: "),
         ("kind: predictions", "kind: Input should be 'scores' or 'detections'"),
-        ("optimism: {method: holdout}", "optimism.method: "),
+        ("optimism: {method: jackknife}", "optimism.method: "),
         ("turn_bins: [1, two]", "turn_bins.1: "),
         ("name: [", "is not a spec"),
         ("detection_floor: 0", "detection_floor"),
