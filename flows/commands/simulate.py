@@ -165,7 +165,7 @@ def command(
     orchestrate: bool,
     **grid: Any,
 ) -> None:
-    """Simulate golden sets and production with a known truth, and count how often the intervals hold it.
+    """Show by simulation, with a known truth, how often the intervals hold it; certify a calibration.
 
     With --calibration the result is that calibration's certificate, which measurements find by themselves and carry. A
     coverage under 93%, where 95% is promised, is said in every measurement. Grid options take the place of the
