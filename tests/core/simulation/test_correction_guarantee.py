@@ -6,15 +6,16 @@ lowest cell .9375-.9445.
 
 from __future__ import annotations
 
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from core.simulation.correction import CorrectionStage
 from core.simulation.simulated import CorrectionCell, Simulation
 from core.simulation.spec import CorrectionSpec, GoldenSize, JudgeRates
+from tests.simulation.tables import run
 
 pytestmark = pytest.mark.slow
 
@@ -27,9 +28,7 @@ FEW_CLUSTERS = [(4, 20, 0.2), (9, 20, 0.2)]
 
 
 def simulated(spec: CorrectionSpec) -> Simulation:
-    stage = CorrectionStage(spec)
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("forkserver")) as workers:
-        return stage.result(list(workers.map(stage.run, stage.chunks())))
+    return run(CorrectionStage(spec))
 
 
 def cells_of(simulation: Simulation) -> list[CorrectionCell]:
@@ -97,6 +96,14 @@ def test_the_raw_corrected_rate_is_off_by_a_fraction_of_the_interval_that_shrink
     assert largest[50] < 0.25
     assert largest[200] < 0.10
     assert largest[1000] < 0.05
+
+
+def test_the_published_table_is_what_the_grid_gives(grid: Simulation, project: Path) -> None:
+    text = (project / "core" / "SIMULATIONS.md").read_text(encoding="utf-8")
+    section = text.partition("<!-- stage 2 -->")[2].partition("<!-- end of stage 2 -->")[0]
+    published = dict(re.findall(r"^\| (\w+) \| (\.\d+) \|", section.partition("###")[0], re.MULTILINE))
+    found = {name: method.mean for name, method in grid.methods.items()}
+    assert {name: float(mean) for name, mean in published.items()} == pytest.approx(found, abs=0.002)
 
 
 def test_with_25_clusters_and_more_the_interval_covers_where_taking_them_as_independent_does_not() -> None:
