@@ -39,7 +39,7 @@ from core.instrument.calibrated import (
 from core.instrument.golden_table import GoldenScores, GoldenTable, join
 from core.instrument.holdout import fitting_half
 from core.instrument.optimism import Optimism, bootstrap_optimism
-from core.instrument.resampling import RankedTable
+from core.instrument.resampling import Engine, RankedTable
 from core.instrument.search import joint_thresholds
 from core.instrument.spec import InstrumentSpec, JudgeIdentity, ThresholdSpec
 from core.instrument.strata import Stratum, bin_labels, bin_of, strata_of
@@ -118,7 +118,9 @@ def calibrate(
     return calibration, table
 
 
-def calibrated_judge(table: GoldenTable, spec: InstrumentSpec) -> tuple[dict[str, Calibrated], CompositeCalibrated]:
+def calibrated_judge(
+    table: GoldenTable, spec: InstrumentSpec, engine: Engine = "auto"
+) -> tuple[dict[str, Calibrated], CompositeCalibrated]:
     """Calibrate from labels beside scores alone: the numbers of `calibrate` without its records (SPEC 3-6).
 
     Looks at neither trace ids nor slices nor names of clusters, so a simulation may leave them empty. Made to be
@@ -129,7 +131,10 @@ def calibrated_judge(table: GoldenTable, spec: InstrumentSpec) -> tuple[dict[str
     table : GoldenTable
         Traces in a canonical order, clusters numbered as they come up: the resamples depend on both.
     spec : InstrumentSpec
-        Its optimism, turn bins, level, floor and seed.
+        Its thresholds, optimism, turn bins, level, floor and seed.
+    engine : {'auto', 'numpy', 'numba'}
+        Who counts resamples; no figure depends on it. Thousands of small calibrations are worth ``numba``, which
+        ``auto`` cannot know.
 
     Returns
     -------
@@ -142,7 +147,7 @@ def calibrated_judge(table: GoldenTable, spec: InstrumentSpec) -> tuple[dict[str
     InputError
         No category has both classes.
     """
-    work = _Work(table, spec, swept_threshold)
+    work = _Work(table, spec, swept_threshold, engine)
     return work.categories, work.composite
 
 
@@ -207,8 +212,9 @@ class _Work:
         table: GoldenTable,
         spec: InstrumentSpec,
         youden: Callable[[Floats, Ints], YoudenThreshold] = youden_threshold,
+        engine: Engine = "auto",
     ) -> None:
-        self.table, self.spec = table, spec
+        self.table, self.spec, self.engine = table, spec, engine
         self.bins = bin_of(table.n_turns, spec.turn_bins)
         self.labels = np.where(table.missing, -1, table.labels)
         self.split = spec.optimism.method == "holdout"
@@ -280,6 +286,7 @@ class _Work:
             *self._resampled(self.measures),
             resamples=self.spec.optimism.resamples,
             rng=np.random.default_rng(self.spec.seed),
+            engine=self.engine,
             thresholds=self.spec.thresholds if self.together else None,
         )
         return dict(zip(self.spanned, by_category, strict=True)), composite
@@ -346,11 +353,11 @@ class _Work:
         spans: bool = False,
     ) -> dict[str, Any]:
         """All figures of a category or the composite from its truth and decisions."""
-        apparent = _apparent(_rates(truth[self.fits], flagged[self.fits]), threshold)
+        fitted = _rates(truth[self.fits], flagged[self.fits]) if self.split else None
         if self.split:
             truth = np.where(self.measures, truth, -1)
-        used = truth >= 0
-        rates = _rates(truth, flagged)
+        used, rates = truth >= 0, _rates(truth, flagged)
+        apparent = _apparent(fitted or rates, threshold)
         if rates.sensitivity is None or rates.specificity is None:
             raise UndefinedError("labels", "one class", "both classes must occur")
         positive, negative = (
@@ -475,8 +482,8 @@ def _apparent(rates: Rates, threshold: float | None) -> Apparent:
 
 
 def _rates(truth: Ints, flagged: npt.NDArray[np.bool_]) -> Rates:
-    n_positive, n_negative = int((truth == 1).sum()), int((truth == 0).sum())
-    hits, passes = int(((truth == 1) & flagged).sum()), int(((truth == 0) & ~flagged).sum())
+    n_positive, n_negative = _classes(truth)
+    hits, passes = int(np.count_nonzero(flagged & (truth == 1))), int(np.count_nonzero(~flagged & (truth == 0)))
     return Rates(
         n_positive=n_positive,
         true_positives=hits,
