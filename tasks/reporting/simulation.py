@@ -73,7 +73,7 @@ def verdict_of(document: Mapping[str, Any]) -> str:
 
 
 def _error(mc_error: float) -> str:
-    return f" ± {100 * mc_error:.1f}" if mc_error else ""
+    return f" ± {100 * mc_error:.{0 if mc_error >= 0.1 else 1}f}" if mc_error else ""
 
 
 def cell_rows(result: Mapping[str, Any]) -> list[Row]:
@@ -106,8 +106,7 @@ def _observed_row(cell: Mapping[str, Any], method: str) -> Row:
 def _correction_row(cell: Mapping[str, Any], method: str) -> Row:
     positive, negative, size = cell["n_positive"], cell["n_negative"], cell["cluster_size"]
     return {
-        "sens.": f"{cell['sensitivity']:.3g}",
-        "spec.": f"{cell['specificity']:.3g}",
+        "judge": f"{cell['sensitivity']:.3g}/{cell['specificity']:.3g}",
         "golden": str(positive) if positive == negative else f"{positive}+{negative}",
         "clusters": str(size),
         "true rate": _rate(cell["prevalence"]),
@@ -201,7 +200,7 @@ MEANING = (
     "Bias and width are of the rate, in percentage points.",
 )
 COLUMN_MEANING = {
-    "sens.": "golden: traces of each class.",
+    "judge": "judge: sensitivity/specificity; golden: traces of each class.",
     "outside": "outside: replications whose uncorrected arithmetic gives a rate outside [0, 1].",
     "reported": "reported: replications whose record shows a rate, since the judge is above the detection floor.",
 }

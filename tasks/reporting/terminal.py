@@ -205,16 +205,15 @@ def measurement_report(document: Mapping[str, Any]) -> RenderableType:
         ),
         _headline(composite),
     ]
-    lines += [_rates(result), _accounting(result), *_certificate(document)]
+    lines += [_rates(result), _accounting(result), *_certificate(result)]
     rows = [("composite", composite["prevalence"])]
     rows += [(name, row["prevalence"]) for name, row in result.get("categories", {}).items()]
     return Group(*lines, *_meanings(rows), *_notes(result, rows))
 
 
-def _certificate(document: Mapping[str, Any]) -> Iterable[RenderableType]:
-    """Say what is known of the interval's coverage, or how to know it."""
-    link = document["result"]["calibration"]
-    certificate = link["certificate"]
+def _certificate(result: Mapping[str, Any]) -> Iterable[RenderableType]:
+    """Say what is known of the interval's coverage."""
+    certificate = result["calibration"]["certificate"]
     if certificate is not None:
         covered = f"{percent(certificate['coverage'])} ± {100 * certificate['mc_error']:.1f}"
         yield Text(
@@ -222,9 +221,15 @@ def _certificate(document: Mapping[str, Any]) -> Iterable[RenderableType]:
             f"worst, {percent(certificate['mean_coverage'])} on average",
             style="" if certificate["sufficient"] else "red",
         )
-    elif link["id"]:
-        uri = next((item["uri"] for item in document["inputs"] if item["role"] == "calibration"), "REF")
-        yield words(f"no certificate: `assay simulate --calibration {uri}` shows how the interval covers", "dim")
+
+
+def certificate_hint(document: Mapping[str, Any]) -> Text | None:
+    """Say how a measurement without a certificate gets one; in one line, since it holds a command."""
+    link = document["result"]["calibration"]
+    if not link["id"] or link["certificate"] is not None:
+        return None
+    uri = next(item["uri"] for item in document["inputs"] if item["role"] == "calibration")
+    return words(f"no certificate: `assay simulate --calibration {uri}` shows how well the interval covers", "dim")
 
 
 def _headline(composite: Mapping[str, Any]) -> Text:

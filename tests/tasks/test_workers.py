@@ -104,7 +104,8 @@ def test_workers_end_when_the_process_that_started_them_is_killed(project: Path,
     program = tmp_path / "program.py"
     program.write_text(
         "from tasks.workers import carried_out\nfrom tests.tasks.test_workers import Tried\n"
-        "if __name__ == '__main__':\n    carried_out(Tried('wait'), workers=2, progress=lambda _: print('+', flush=True))\n"
+        "if __name__ == '__main__':\n"
+        "    carried_out(Tried('wait'), workers=2, progress=lambda _: print('+', flush=True))\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(project)}
     process = subprocess.Popen([sys.executable, str(program)], env=environment, stdout=subprocess.PIPE, cwd=tmp_path)
