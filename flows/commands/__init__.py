@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from tasks.archive import Written
     from tasks.storage import Place
     from tasks.tracking import Promotion
@@ -248,17 +250,21 @@ def check_tracked(written: Written, tracking_uri: str | None) -> None:
         )
 
 
-def show(written: Written, report: Callable[[Any], Any], *, as_json: bool) -> None:
-    """Print a record: as JSON alone, or the report and the record's path."""
+def show(
+    written: Written, report: Callable[[Any], Any], *, as_json: bool, more: Callable[[Any], Text | None] | None = None
+) -> None:
+    """Print a record: as JSON alone, or the report, a line `more` that has to stay whole, and the record's path."""
     from tasks.archive import dumped
     from tasks.reporting.terminal import console, words
 
+    screen = console(stderr=as_json)
     if as_json:
         click.echo(dumped(written.document), nl=False)
-        console(stderr=True).print(words(f"record: {written.path}"), soft_wrap=True)
-        return
-    screen = console()
-    screen.print(report(written.document))
+    else:
+        screen.print(report(written.document))
+    line = None if more is None else more(written.document)
+    if line is not None:
+        screen.print(line, soft_wrap=True)
     screen.print(words(f"record: {written.path}"), soft_wrap=True)
 
 

@@ -26,7 +26,6 @@ from flows.commands import (
 )
 
 if TYPE_CHECKING:
-    from tasks.archive import Written
     from tasks.storage import Place
 
 
@@ -91,7 +90,7 @@ def command(
       assay measure detections.csv --instrument fairness.yaml
     """  # noqa: D301 (click wants the character)
     from flows.pipelines.measurement import detection_spec, run_measurement
-    from tasks.reporting.terminal import console, words
+    from tasks.reporting.terminal import certificate_hint, console, measurement_report, words
     from tasks.specs import load_instrument
 
     if (calibration is None) == (instrument is None):
@@ -123,7 +122,7 @@ def command(
             confidence_level=confidence_level,
             output=None if output is None else str(output),
         )
-        _show(written, as_json=as_json)
+        show(written, measurement_report, as_json=as_json, more=certificate_hint)
         check_tracked(written, tracking_uri)
         return
     with progress("rows read") as advance:
@@ -142,13 +141,5 @@ def command(
             tracking_uri=tracking_uri,
             tell=lambda line: console(stderr=True).print(words(line, "yellow"), soft_wrap=True),
         )
-    _show(written, as_json=as_json)
+    show(written, measurement_report, as_json=as_json, more=certificate_hint)
     track(written, tracking_uri, as_json=as_json)
-
-
-def _show(written: Written, *, as_json: bool) -> None:
-    from tasks.reporting.terminal import certificate_hint, console, measurement_report
-
-    show(written, measurement_report, as_json=as_json)
-    if (hint := certificate_hint(written.document)) is not None:
-        console(stderr=as_json).print(hint, soft_wrap=True)

@@ -26,6 +26,8 @@ from flows.commands import (
 )
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from flows.pipelines.simulation import StageNumber
     from tasks.archive import Written
     from tasks.storage import Place
@@ -203,7 +205,7 @@ def command(
         path = None if instrument is None else str(instrument.resolve())
         place = None if output is None else str(output)
         written = run_flow(simulate, tracking_uri, instrument=path, workers=workers, output=place, **asked)
-        _show(written, simulation_report, as_json=as_json)
+        show(written, simulation_report, as_json=as_json, more=_how_found(written))
         check_tracked(written, tracking_uri)
         return
     with counted_progress("cells" if number == 1 else "replications") as begin:
@@ -215,7 +217,7 @@ def command(
             tracking_uri=tracking_uri,
             **asked,
         )
-    _show(written, simulation_report, as_json=as_json)
+    show(written, simulation_report, as_json=as_json, more=_how_found(written))
     track(written, tracking_uri, as_json=as_json)
 
 
@@ -252,17 +254,18 @@ def _golden(stage: int, sizes: list[tuple[int, int | None]]) -> dict[str, Any]:
     return {"n_golden": [size for size, _ in sizes]}
 
 
-def _show(written: Written, report: Callable[[Any], Any], *, as_json: bool) -> None:
-    """Show a simulation, and how measurements find it if it is a certificate."""
-    from tasks.archive import is_certificate
-    from tasks.certificates import is_noted
-    from tasks.reporting.terminal import console, words
+def _how_found(written: Written) -> Callable[[Any], Text | None]:
+    """Say how measurements find a simulation, if it is a certificate."""
 
-    show(written, report, as_json=as_json)
-    if is_certificate(written.document):
-        found = (
-            "measurements with this calibration find this certificate by themselves"
-            if is_noted(written)
-            else f"measurements find this certificate with --certificate {written.path}"
-        )
-        console(stderr=as_json).print(words(found), soft_wrap=True)
+    def line(document: Any) -> Text | None:
+        from tasks.archive import is_certificate
+        from tasks.certificates import is_noted
+        from tasks.reporting.terminal import words
+
+        if not is_certificate(document):
+            return None
+        if is_noted(written):
+            return words("measurements with this calibration find this certificate by themselves")
+        return words(f"measurements find this certificate with --certificate {written.path}")
+
+    return line

@@ -213,7 +213,7 @@ def measurement_report(document: Mapping[str, Any]) -> RenderableType:
 
 def _certificate(result: Mapping[str, Any]) -> Iterable[RenderableType]:
     """Say what is known of the interval's coverage."""
-    certificate = result["calibration"]["certificate"]
+    certificate = result["calibration"].get("certificate")
     if certificate is not None:
         covered = f"{percent(certificate['coverage'])} ± {100 * certificate['mc_error']:.1f}"
         yield Text(
