@@ -178,7 +178,13 @@ def _threshold_notes(thresholds: ThresholdSpec, work: _Work) -> list[str]:
     aim = "composite's J"
     if thresholds.specificity_floor is not None:
         aim = f"composite's sensitivity while its specificity is {thresholds.specificity_floor:g} or more"
-    return [f"thresholds chosen together ({thresholds.objective}), to raise the {aim}"]
+    notes = [f"thresholds chosen together ({thresholds.objective}), to raise the {aim}"]
+    if work.spec.optimism.method == "bootstrap":
+        notes.append(
+            "the bootstrap takes off only a part of the optimism of thresholds chosen together (SPEC 6.1): sensitivity "
+            "and specificity are still somewhat high; 'optimism: {method: holdout}' leaves none"
+        )
+    return notes
 
 
 def _check_slices(table: GoldenTable, spec: InstrumentSpec) -> None:

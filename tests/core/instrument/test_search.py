@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 import core
 from core.errors import InputError, UndefinedError
+from core.instrument.calibration import calibrated_judge
+from core.instrument.golden_table import GoldenTable
 from core.instrument.optimism import bootstrap_optimism
 from core.instrument.resampling import NO_CLASS, RankedTable, best_of_category, drawn_clusters
 from core.instrument.search import JointSearch, joint_counter
@@ -211,6 +213,32 @@ def test_without_a_class_of_the_composite_the_categories_keep_their_own_threshol
     assert plain(found.categories) == plain(own.categories)
     assert found.composite.status == "not_calibrated"
     assert any("each category's own, not composite_youden" in note for note in found.notes)
+
+
+def simulated(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and scores of three categories whose errors are correlated."""
+    labels = (rng.random((n, 3)) < 0.15).astype(np.int64)
+    return labels, 1 / (1 + np.exp(-rng.normal(1.6 * labels, 0.8) - rng.normal(0, 0.6, (n, 1))))
+
+
+@pytest.mark.parametrize(("method", "left"), [("holdout", 0.25), ("bootstrap", 0.6)])
+def test_holdout_leaves_none_of_a_searchs_optimism_and_the_bootstrap_a_part(method: Any, left: float) -> None:
+    labels, maxima = simulated(np.random.default_rng(99), 50_000)
+    truth, names, gaps = labels.any(axis=1), ("a", "b", "c"), []
+    for seed in range(40):
+        golden_labels, golden_maxima = simulated(np.random.default_rng(seed), 400)
+        table = GoldenTable(
+            trace_ids=(), categories=names, labels=golden_labels, maxima=golden_maxima,
+            missing=np.zeros((400, 3), bool), n_turns=np.ones(400, np.int64), cluster_names=None,
+            clusters=np.arange(400), clustered=False, slices={}, n_unmatched=0,
+        )  # fmt: skip
+        categories, composite = calibrated_judge(table, spec_of(YOUDEN, method))
+        flagged = (maxima >= [categories[name].threshold for name in names]).any(axis=1)
+        true_j = flagged[truth].mean() - flagged[~truth].mean()
+        gaps.append((composite.apparent.youden_j - true_j, composite.youden_j - true_j))
+    apparent, honest = np.mean(gaps, axis=0)
+    assert apparent > 0.06
+    assert honest < left * apparent
 
 
 # ---- the spec
