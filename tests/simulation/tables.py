@@ -21,10 +21,19 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from core.simulation.chain import ChainStage
 from core.simulation.correction import CorrectionStage
 from core.simulation.observed import ObservedRateStage
-from core.simulation.simulated import CorrectionCell, Coverage, ObservedCell, Simulation
-from core.simulation.spec import CorrectionSpec, GoldenSize, JudgeRates, ObservedRateSpec
+from core.simulation.simulated import ChainCell, CorrectionCell, Coverage, ObservedCell, Simulation
+from core.simulation.spec import (
+    ChainSpec,
+    ClusterLaw,
+    CorrectionSpec,
+    GoldenSize,
+    JudgeRates,
+    ObservedRateSpec,
+    TurnLaw,
+)
 from core.simulation.stage import Stage
 
 FILE = Path(__file__).resolve().parents[2] / "core" / "SIMULATIONS.md"
@@ -47,6 +56,17 @@ SCENARIOS = tuple(
 )  # fmt: skip
 CLUSTERED = CorrectionSpec(
     judges=SCENARIO_JUDGES, golden=SCENARIOS, prevalences=(0.1,), n_units=(2000,), replications=10_000
+)
+
+SHORT, LONG = (0.4, 0.3, 0.2, 0.1), (0.1, 0.2, 0.3, 0.4)  # shares of conversations with 1-4 turns
+CHAIN = ChainSpec(
+    youden_j=(0.25, 0.45, 0.8),
+    n_golden=(200, 600, 1500),
+    turns=(TurnLaw(golden=SHORT, production=SHORT), TurnLaw(golden=SHORT, production=LONG)),
+    clusters=(ClusterLaw(), ClusterLaw(golden_size=8, production_size=5)),
+    prevalences=(0.03, 0.1, 0.3),
+    n_units=(400, 2000),
+    replications=1000,
 )
 
 Lines = list[str]
@@ -144,7 +164,56 @@ def stage_2(options: dict[str, Any]) -> Lines:
     ]  # fmt: skip
 
 
-SECTIONS: dict[str, Callable[[dict[str, Any]], Lines]] = {"1": stage_1, "2": stage_2}
+def stage_3(options: dict[str, Any]) -> Lines:
+    grid = replace(CHAIN, **options)
+    simulation, said = produced(ChainStage.of(grid), grid.seed)
+    cells = [cell for cell in simulation.cells if isinstance(cell, ChainCell)]
+    chosen = {
+        "J >= .45": [cell for cell in cells if cell.youden_j > 0.4],
+        "J = .25": [cell for cell in cells if cell.youden_j < 0.4],
+    }
+    promise = []
+    for name, group in chosen.items():
+        found = [row.composite.interval for cell in group for row in cell.production]
+        delta = [row.composite.delta.coverage for cell in group for row in cell.production]
+        mean, mean_of_delta = (sum(each) / len(found) for each in ([row.coverage for row in found], delta))
+        promise.append(
+            (name, len(found), share(mean, 4), share(min(row.coverage for row in found)),
+             share(max(row.low_above for row in found)), share(max(row.high_below for row in found)),
+             share(mean_of_delta, 4), share(min(delta)))
+        )  # fmt: skip
+    rows = [
+        (share(cell.youden_j, 2), cell.n_golden, "clusters" if cell.golden_cluster_size > 1 else "independent",
+         "equal" if cell.golden_turns == cell.production_turns else "different", share(row.prevalence, 2), row.n_units,
+         covers(row.composite.interval), share(row.composite.bias, 4), share(row.composite.reported),
+         share(row.composite.coverage_reported))
+        for cell in cells for row in cell.production
+    ]  # fmt: skip
+    optimism = [
+        (share(cell.youden_j, 2), cell.n_golden, "clusters" if cell.golden_cluster_size > 1 else "independent",
+         "equal" if cell.golden_turns == cell.production_turns else "different",
+         *(share(j, 4) for j in (found.apparent_j, found.honest_j, found.true_j)),
+         ", ".join(f"{name} {share(of)}" for name, of in cell.calibration_statuses.items()))
+        for cell in cells if (found := cell.optimism) is not None
+    ]  # fmt: skip
+    return [
+        "## Stage 3: the whole chain", "", *said,
+        "Five categories, 40% of the golden set violating, optimism by 200 resamples. J: of the composite, in production.",
+        "Clusters: golden templates of 8 traces, attacks replicated 5 times, each of one truth. Turns: golden 1-4 with",
+        f"shares {SHORT}; production equal or {LONG}. Coverage is of the composite's rate, whatever the state.", "",
+        *table(["grid", "cells", "mean coverage", "lowest", "low end too high, at most", "high end too low, at most",
+                "delta: mean", "delta: lowest"], promise), "",
+        "`reported`: share of replications whose record carries an interval, and coverage among these.", "",
+        *table(["J", "golden", "traces", "turns", "rate", "n", "coverage / mean width", "bias", "reported",
+                "coverage of reported"], rows), "",
+        "### Optimism of J", "",
+        "Of the composite, over the golden turn counts: on the traces that chose the thresholds, after the correction,",
+        "and in truth at the chosen thresholds; and what the calibration says of it.", "",
+        *table(["J", "golden", "traces", "turns", "apparent", "honest", "true", "status"], optimism),
+    ]  # fmt: skip
+
+
+SECTIONS: dict[str, Callable[[dict[str, Any]], Lines]] = {"1": stage_1, "2": stage_2, "3": stage_3}
 
 
 def with_section(text: str, stage: str, lines: Lines) -> str:
