@@ -18,7 +18,7 @@ from core.instrument.calibrated import Calibration, deployable
 from core.instrument.collapse import Units
 from core.instrument.declared import declared_calibration
 from core.instrument.detections import measure_detections
-from core.instrument.measured import Measurement, ObservedInterval, Prevalence
+from core.instrument.measured import CertificateLink, Measurement, ObservedInterval, Prevalence
 from core.instrument.measurement import measure
 from core.instrument.spec import (
     DeclaredRates,
@@ -510,9 +510,37 @@ def _counts(units: list[tuple[int, int, int]], n_categories: int = 1, traces: li
     return tally.finish()
 
 
-def _measure(counts: UnitCounts, calibration: Calibration, spec: MeasurementSpec | None = None) -> Measurement:
+def _measure(
+    counts: UnitCounts, calibration: Calibration, spec: MeasurementSpec | None = None, **more: Any
+) -> Measurement:
     spec = spec or MeasurementSpec(instrument="i", seed=1)
-    return measure(counts, calibration, spec, calibration_id="", judge=JudgeIdentity(), judge_source="assumed")
+    return measure(counts, calibration, spec, calibration_id="", judge=JudgeIdentity(), judge_source="assumed", **more)
+
+
+@pytest.mark.parametrize(
+    ("changed", "notes"),
+    [
+        ({}, []),
+        ({"coverage": 0.871, "sufficient": False}, ["covered only 87.1% of simulated truths where it did worst"]),
+        ({"confidence_level": 0.9}, ["the certificate was made at 90%; how intervals of 95% cover was not simulated"]),
+    ],
+)
+def test_a_certificate_is_carried_and_what_it_says_against_the_interval_is_noted(
+    changed: dict[str, Any], notes: list[str], lab: Any
+) -> None:
+    plain_link = {
+        "id": "c", "coverage": 0.95, "mc_error": 0.01, "mean_coverage": 0.96, "confidence_level": 0.95,
+        "sufficient": True,
+    }  # fmt: skip
+    link = CertificateLink(**{**plain_link, **changed})
+    counts, calibration = _counts([(0, 0, 1)] * 100), lab.calibrated(GOOD)
+    with_it, without = _measure(counts, calibration, certificate=link), _measure(counts, calibration)
+    assert with_it.calibration.certificate == link
+    added = [note for note in with_it.notes if note not in without.notes]
+    assert len(added) == len(notes)
+    assert all(said in note for said, note in zip(notes, added, strict=True))
+    assert without.calibration.certificate is None
+    assert plain(with_it.composite) == plain(without.composite)
 
 
 def test_permuted_rows_give_the_same_measurement(lab: Any) -> None:
