@@ -198,7 +198,7 @@ def stage_3(options: dict[str, Any]) -> Lines:
     ]  # fmt: skip
     return [
         "## Stage 3: the whole chain", "", *said,
-        "Five categories, 40% of the golden set violating, optimism by 200 resamples; J of the composite in production.",
+        "Five categories, 40% of golden traces violating, optimism by 200 resamples; J of the composite in production.",
         "Clusters: golden templates of 8 traces, attacks replicated 5 times, each of one truth. Turns: golden 1-4 with",
         f"shares {SHORT}; production equal or {LONG}. Coverage is of the composite's rate, whatever the state.", "",
         *table(["grid", "cells", "mean coverage", "lowest", "low end too high, at most", "high end too low, at most",
