@@ -311,8 +311,9 @@ def test_a_simulation_is_the_same_record_as_a_flow_with_artifacts_and_is_not_com
     assert [row["units"] for row in json.loads(shown["simulation-cells"])] == ["60"]
     assert "find this certificate by themselves" in told.err
 
-    monkeypatch.setattr("flows.pipelines.simulation.carried_out", lambda *_, **__: pytest.fail("computed again"))
-    again = simulate(calibration=reference, replications=4, grid=grid, workers=1, output=str(tmp_path / "c3.json"))
+    with monkeypatch.context() as patch:
+        patch.setattr("flows.pipelines.simulation.carried_out", lambda *_, **__: pytest.fail("computed again"))
+        again = simulate(calibration=reference, replications=4, grid=grid, workers=1, output=str(tmp_path / "c3.json"))
     assert content(again.document) == content(direct.document)
     measured = assay(
         "measure", world.production, "--calibration", reference, "-o", tmp_path / "m.json", "--orchestrate"
