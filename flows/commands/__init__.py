@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tasks.tracking import Promotion
 
 SHOW_AFTER_SECONDS = 2.0
+SPEED_OVER_SECONDS = 600.0  # a chunk of a simulation may take a minute
 EXIT_INTERRUPTED = 130
 
 
@@ -108,7 +109,7 @@ def counted_progress(what: str) -> Iterator[Callable[[int | None], Callable[[int
         known = f"{{task.completed:,}} of {total:,}" if total else "{task.completed:,}"
         ahead = (BarColumn(), TextColumn("time left"), TimeRemainingColumn()) if total else ()
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn(known), TimeElapsedColumn(), *ahead)
-        bar = Progress(*columns, console=screen, transient=True)
+        bar = Progress(*columns, console=screen, transient=True, speed_estimate_period=SPEED_OVER_SECONDS)
         bars.append(bar)
         task = bar.add_task(what, total=total)
         began = time.monotonic()
