@@ -20,9 +20,11 @@ from core.inference.prevalence import RESOLUTION, Counts, delta_interval, effect
 from core.instrument.calibrated import Calibrated, Calibration
 from core.instrument.calibration import calibrated_judge
 from core.instrument.correction import effective_counts, prevalence_of
+from core.instrument.kernels import WORTH_COMPILING
 from core.instrument.measured import Prevalence
 from core.instrument.measurement import measurement_spec
 from core.instrument.production import Sample
+from core.instrument.resampling import Engine
 from core.instrument.spec import InstrumentSpec, JudgeIdentity, MeasurementSpec
 from core.simulation.draws import DrawnGolden, FixedGolden, Production, Turns, golden_table
 from core.simulation.population import Population, best_cuts, patterns_of, with_composite_j
@@ -267,6 +269,13 @@ class ChainStage:
         self.worlds, self.instrument = tuple(worlds), instrument
         self.scenarios = [(prevalence, n) for prevalence in prevalences for n in n_units]
         self.replications, self.seed = replications, seed
+        self._engine = self._chosen_engine()
+
+    def _chosen_engine(self) -> Engine:
+        """Take the compiled engine where all resamples together pay for compiling it; the figures are the same."""
+        optimism = self.instrument.optimism
+        weights = sum(world.n_golden * world.population.n_categories for world in self.worlds) * self.replications
+        return "numba" if optimism.method == "bootstrap" and weights * optimism.resamples >= WORTH_COMPILING else "auto"
 
     @classmethod
     def of(cls, spec: ChainSpec) -> ChainStage:
@@ -298,7 +307,7 @@ class ChainStage:
         spec = replace(self.instrument, seed=int(rng.integers(2**31)))
         table = golden_table(rng, world.population, world.golden.traces(rng, world.population), world.categories)
         try:
-            categories, composite = calibrated_judge(table, spec)
+            categories, composite = calibrated_judge(table, spec, self._engine)
         except InputError:  # no category has both classes
             outcome.calibrations["not_calibrated"] += 1
             self._count_nothing(world, outcome)
