@@ -18,6 +18,7 @@ MAX_REPLICATIONS = 1_000_000
 MAX_SIZE = 10_000_000
 MAX_CELLS = 10_000
 MAX_GOLDEN = 1_000_000
+MAX_TURNS = 1000
 MAX_WORK = 10_000_000
 """Replications of all cells together: what is kept of each chunk of them adds up in memory."""
 
@@ -176,6 +177,8 @@ class TurnLaw:
         for name in ("golden", "production"):
             shares = getattr(self, name)
             _shares(name, shares)
+            if len(shares) > MAX_TURNS:
+                raise UndefinedError(name, len(shares), f"at most {MAX_TURNS} turns")
             if not 0.999 <= sum(shares) <= 1.001:
                 raise UndefinedError(name, list(shares), "the shares of the turn counts must add up to 1")
 

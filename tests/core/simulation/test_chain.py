@@ -165,6 +165,8 @@ def test_more_replications_in_all_than_memory_holds_are_refused() -> None:
 def test_turn_shares_have_to_add_up() -> None:
     with pytest.raises(UndefinedError):
         TurnLaw(golden=(0.5, 0.2))
+    with pytest.raises(UndefinedError, match="at most 1000 turns"):
+        TurnLaw(production=(*[0.0] * 1000, 1.0))
 
 
 def test_cells_are_the_product_of_the_grid() -> None:
