@@ -115,8 +115,9 @@ def _certificate_notes(certificate: CertificateLink, confidence_level: float) ->
     notes = []
     if not certificate.sufficient:
         notes.append(
-            f"the interval of this instrument covered only {100 * certificate.coverage:.1f}% of simulated truths where "
-            f"it did worst, at a nominal {100 * certificate.confidence_level:g}%: too few for it to be evidence"
+            f"the interval of this instrument covered {100 * certificate.coverage:.1f}% ± "
+            f"{100 * certificate.mc_error:.1f} of simulated truths where it did worst, at a nominal "
+            f"{100 * certificate.confidence_level:g}%: not enough for it to be evidence"
         )
     if certificate.confidence_level != confidence_level:
         notes.append(

@@ -426,7 +426,7 @@ def summarised(
         coverage=worst.coverage,
         mc_error=worst.mc_error,
         mean_coverage=methods[instrument.interval].mean,
-        sufficient=is_sufficient(worst.coverage, level),
+        sufficient=is_sufficient(worst.coverage, level, worst.mc_error),
         n_cells=len(rows),
         replications=replications,
         methods=methods,

@@ -174,7 +174,7 @@ class CorrectionStage:
             coverage=worst.coverage,
             mc_error=worst.mc_error,
             mean_coverage=summaries[self._method].mean,
-            sufficient=is_sufficient(worst.coverage, level),
+            sufficient=is_sufficient(worst.coverage, level, worst.mc_error),
             n_cells=len(cells),
             replications=self.spec.replications,
             methods=summaries,

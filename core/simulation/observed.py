@@ -70,7 +70,7 @@ class ObservedRateStage:
             coverage=worst.coverage,
             mc_error=worst.mc_error,
             mean_coverage=summaries[DEFAULT].mean,
-            sufficient=is_sufficient(worst.coverage, level),
+            sufficient=is_sufficient(worst.coverage, level, worst.mc_error),
             n_cells=len(outcomes),
             replications=0,
             methods=summaries,

@@ -226,8 +226,8 @@ class Simulation:
     mean_coverage : float
         Over all cells.
     sufficient : bool
-        Whether `coverage` keeps its distance from the nominal level: at least .93 at .95, and as many times the
-        nominal misses at other levels.
+        Whether `coverage` is near the nominal level (at least .93 at .95, and as many times the nominal misses at
+        other levels), with a Monte-Carlo error that can tell (`is_sufficient`).
     n_cells : int
     replications : int
         A cell; 0 where the law was enumerated.
@@ -262,9 +262,14 @@ def least_coverage(confidence_level: float) -> float:
     return 1.0 - (1.0 - confidence_level) * (1.0 - SUFFICIENT_COVERAGE) / 0.05
 
 
-def is_sufficient(coverage: float, confidence_level: float) -> bool:
-    """Whether intervals cover well enough to be evidence (`least_coverage`)."""
-    return coverage >= least_coverage(confidence_level) - 1e-12
+def is_sufficient(coverage: float, confidence_level: float, mc_error: float = 0.0) -> bool:
+    """Whether intervals cover well enough to be evidence: `least_coverage`, and known well enough.
+
+    The Monte-Carlo error may be no larger than the distance between the nominal level and the least that is
+    sufficient (.02 at .95): of fewer replications nothing follows.
+    """
+    least = least_coverage(confidence_level)
+    return coverage >= least - 1e-12 and mc_error <= confidence_level - least + 1e-12
 
 
 def mc_error_of(coverage: float, replications: int) -> float:

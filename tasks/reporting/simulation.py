@@ -62,10 +62,13 @@ def verdict_of(document: Mapping[str, Any]) -> str:
     told = f"The {name_of(result['method'])} interval of {100 * level:g}% covers {worst} {where}"
     if result["calibration"] is None:
         return f"{told}."
-    least = percent(least_coverage(level))
+    least = least_coverage(level)
     if result["sufficient"]:
-        return f"{told}: sufficient (at least {least})."
-    return f"{told}: not sufficient (under {least}). Every measurement with this calibration says so."
+        return f"{told}: sufficient (at least {percent(least)})."
+    why = f"under {percent(least)}"
+    if result["coverage"] >= least:
+        why = f"more replications can tell: the error is above {100 * (level - least):.2g}"
+    return f"{told}: not sufficient ({why}). Every measurement with this calibration says so."
 
 
 def _error(mc_error: float) -> str:

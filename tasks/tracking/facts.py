@@ -278,11 +278,12 @@ def certificate_lines(certificate: Mapping[str, Any] | None) -> list[str]:
     """Say in Markdown what a measurement's certificate comes to, and loudly where it is not enough."""
     if certificate is None:
         return []
-    covered = f"{percent(certificate['coverage'])} of simulated truths where it did worst"
+    error = f"{100 * certificate['mc_error']:.1f}"
+    covered = f"{percent(certificate['coverage'])} ± {error} of simulated truths where it did worst"
     level = f"{100 * certificate['confidence_level']:g}%"
     told = f"Certificate {certificate['id'][:12]}: the {level} interval covered {covered}."
     if not certificate["sufficient"]:
-        told = f"**{told} That is too few for it to be evidence.**"
+        told = f"**{told} That is not enough for it to be evidence.**"
     return ["", told]
 
 

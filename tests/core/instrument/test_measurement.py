@@ -521,7 +521,8 @@ def _measure(
     ("changed", "notes"),
     [
         ({}, []),
-        ({"coverage": 0.871, "sufficient": False}, ["covered only 87.1% of simulated truths where it did worst"]),
+        ({"coverage": 0.871, "sufficient": False}, ["covered 87.1% ± 1.0 of simulated truths where it did worst"]),
+        ({"mc_error": 0.2, "sufficient": False}, ["covered 95.0% ± 20.0 of simulated truths where it did worst"]),
         ({"confidence_level": 0.9}, ["the certificate was made at 90%; how intervals of 95% cover was not simulated"]),
     ],
 )

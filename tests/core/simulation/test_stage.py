@@ -89,6 +89,13 @@ def test_coverage_is_enough_up_to_one_point_four_times_the_nominal_misses(
     assert is_sufficient(coverage, level) is enough
 
 
+@pytest.mark.parametrize(("level", "replications", "enough"), [(0.95, 150, True), (0.95, 50, False), (0.9, 50, False),
+                                                               (0.9, 100, True), (0.99, 150, False)])  # fmt: skip
+def test_coverage_that_is_met_by_few_replications_is_not_enough(level: float, replications: int, enough: bool) -> None:
+    assert is_sufficient(level, level)
+    assert is_sufficient(level, level, mc_error_of(level, replications)) is enough
+
+
 def test_shares_by_status_are_sorted_and_add_up_to_one() -> None:
     shares = shares_of({"measured": 6, "inconclusive": 2})
     assert list(shares.items()) == [("inconclusive", 0.25), ("measured", 0.75)]
