@@ -158,6 +158,7 @@ def test_one_fitted_category_covers_at_every_golden_size(workers: ProcessPoolExe
         found = tally.record()
         name = "strong" if task[0] == STRONG else "medium"
         print(f"{name}, {task[1]} a class, rate {task[2]}: {found.interval.coverage:.4f}, bias {found.bias:+.4f}")
+        assert tally.interval.n == task[-1]  # none is left out of the coverage
         assert 0.925 <= found.interval.coverage <= 0.975
         assert found.interval.high_below <= 0.04
 
