@@ -30,16 +30,15 @@ from core.simulation.draws import DrawnGolden, FixedGolden, Production, Turns, g
 from core.simulation.population import Population, best_cuts, patterns_of, with_composite_j
 from core.simulation.simulated import (
     ChainCell,
-    MethodSummary,
+    Coverage,
     OptimismResult,
     ProductionResult,
     QuantityResult,
     Simulation,
-    is_sufficient,
 )
 from core.simulation.spec import ChainSpec, ClusterLaw, TurnLaw
 from core.simulation.stage import Chunk, CoverageTally, divided, generator, shares_of
-from core.simulation.summary import lowest, summary_of
+from core.simulation.summary import summarised
 
 CHUNK = 25
 """Replications a chunk: about half a second of work."""
@@ -354,7 +353,12 @@ class ChainStage:
                 totals[chunk.cell] = outcome
         cells = tuple(self._cell(world, totals[i]) for i, world in enumerate(self.worlds))
         rows = [row.composite for cell in cells for row in cell.production]
-        return summarised(cells, rows, self.instrument, self.replications)
+        coverages: dict[str, list[Coverage]] = {self.instrument.interval: [row.interval for row in rows]}
+        coverages.setdefault("delta", [row.delta for row in rows])
+        return summarised(
+            self.number, self.instrument.interval, self.instrument.confidence_level, coverages,
+            cells=cells, replications=self.replications, notes=(COVERAGE_NOTE,),
+        )  # fmt: skip
 
     def _cell(self, world: World, total: ChainOutcome) -> ChainCell:
         apparent, honest, true, n = total.youden
@@ -410,26 +414,3 @@ def _truths(population: Population, spanned: Sequence[int], prevalence: float) -
     members = population.patterns[:, columns].any(axis=1)
     of_composite = prevalence * float(population.pattern_shares @ members)
     return [of_composite, *(prevalence * float(share) for share in population.shares_of_categories())]
-
-
-def summarised(
-    cells: Sequence[ChainCell], rows: Sequence[QuantityResult], instrument: InstrumentSpec, replications: int
-) -> Simulation:
-    """Sum up the composite's coverage over all cells."""
-    worst, level = lowest([row.interval for row in rows]), instrument.confidence_level
-    methods: dict[str, MethodSummary] = {instrument.interval: summary_of([row.interval for row in rows], level)}
-    methods.setdefault("delta", summary_of([row.delta for row in rows], level))
-    return Simulation(
-        stage=3,
-        method=instrument.interval,
-        confidence_level=level,
-        coverage=worst.coverage,
-        mc_error=worst.mc_error,
-        mean_coverage=methods[instrument.interval].mean,
-        sufficient=is_sufficient(worst.coverage, level, worst.mc_error),
-        n_cells=len(rows),
-        replications=replications,
-        methods=methods,
-        cells=tuple(cells),
-        notes=(COVERAGE_NOTE,),
-    )

@@ -24,10 +24,10 @@ from core.inference.prevalence import (
     lang_reiczigel_interval,
     melded_intervals,
 )
-from core.simulation.simulated import CorrectionCell, Simulation, is_sufficient
+from core.simulation.simulated import CorrectionCell, Simulation
 from core.simulation.spec import CorrectionSpec, GoldenSize, JudgeRates
 from core.simulation.stage import Chunk, CoverageTally, divided, generator, shares_of
-from core.simulation.summary import lowest, summary_of
+from core.simulation.summary import summarised
 
 CHUNK = 500
 """Replications of a chunk, which takes a fraction of a second."""
@@ -160,27 +160,15 @@ class CorrectionStage:
         for chunk, outcome in zip(self.chunks(), outcomes, strict=True):
             by_cell.setdefault(chunk.cell, []).append(outcome)
         cells = tuple(self._cell(truth, by_cell[i]) for i, truth in enumerate(self._grid))
-        level = self.spec.confidence_level
-        summaries = {
-            name: summary_of([cell.methods[name] for cell in cells if name in cell.methods], level)
+        coverages = {
+            name: found
             for name in (*METHODS, AS_INDEPENDENT)
-            if any(name in cell.methods for cell in cells)
+            if (found := [cell.methods[name] for cell in cells if name in cell.methods])
         }
-        worst = lowest([cell.methods[self._method] for cell in cells])
-        return Simulation(
-            stage=2,
-            method=self._method,
-            confidence_level=level,
-            coverage=worst.coverage,
-            mc_error=worst.mc_error,
-            mean_coverage=summaries[self._method].mean,
-            sufficient=is_sufficient(worst.coverage, level, worst.mc_error),
-            n_cells=len(cells),
-            replications=self.spec.replications,
-            methods=summaries,
-            cells=cells,
-            notes=tuple(_notes(self.spec)),
-        )
+        return summarised(
+            2, self._method, self.spec.confidence_level, coverages,
+            cells=cells, replications=self.spec.replications, notes=tuple(_notes(self.spec)),
+        )  # fmt: skip
 
     def _draw(
         self, truth: _Truth, replications: int, rng: np.random.Generator

@@ -15,15 +15,20 @@ from core.inference.intervals import (
     wilson_interval,
     wilson_limits,
 )
-from core.simulation.simulated import Coverage, ObservedCell, Simulation, is_sufficient
+from core.simulation.simulated import Coverage, ObservedCell, Simulation
 from core.simulation.spec import ObservedRateSpec
 from core.simulation.stage import Chunk, divided
-from core.simulation.summary import lowest, summary_of
+from core.simulation.summary import summarised
 
 NEGLIGIBLE = 1e-12
 """Counts at the ends of the law are left out; their probabilities add up to at most this."""
 
 DEFAULT = "modified_wilson"
+
+NOTES = (
+    "exact: the binomial law was enumerated, nothing was drawn",
+    "coverage of the rate at which the judge flags, which is not the rate of violations",
+)
 
 _Limits = Callable[[int], tuple[float, float]]
 
@@ -59,27 +64,11 @@ class ObservedRateStage:
 
     def result(self, outcomes: Sequence[ObservedCell]) -> Simulation:
         """Put the cells together; `coverage` is that of the modified Wilson interval."""
-        level = self.spec.confidence_level
-        methods = {name: [cell.methods[name] for cell in outcomes] for name in outcomes[0].methods}
-        worst = lowest(methods[DEFAULT])
-        summaries = {name: summary_of(coverages, level) for name, coverages in methods.items()}
-        return Simulation(
-            stage=1,
-            method=DEFAULT,
-            confidence_level=level,
-            coverage=worst.coverage,
-            mc_error=worst.mc_error,
-            mean_coverage=summaries[DEFAULT].mean,
-            sufficient=is_sufficient(worst.coverage, level, worst.mc_error),
-            n_cells=len(outcomes),
-            replications=0,
-            methods=summaries,
-            cells=tuple(outcomes),
-            notes=(
-                "exact: the binomial law was enumerated, nothing was drawn",
-                "coverage of the rate at which the judge flags, which is not the rate of violations",
-            ),
-        )
+        return summarised(
+            1, DEFAULT, self.spec.confidence_level,
+            {name: [cell.methods[name] for cell in outcomes] for name in outcomes[0].methods},
+            cells=outcomes, replications=0, notes=NOTES,
+        )  # fmt: skip
 
 
 def _methods(n: int, level: float) -> Mapping[str, _Limits]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from core.simulation.simulated import Coverage, MethodSummary, is_sufficient
+from core.simulation.simulated import Cell, Coverage, MethodSummary, Simulation, is_sufficient
 
 
 def summary_of(coverages: Sequence[Coverage], confidence_level: float) -> MethodSummary:
@@ -32,3 +32,44 @@ def summary_of(coverages: Sequence[Coverage], confidence_level: float) -> Method
 def lowest(coverages: Sequence[Coverage]) -> Coverage:
     """Return the cell with the lowest coverage; of equals the first."""
     return min(coverages, key=lambda each: each.coverage)
+
+
+def summarised(
+    stage: int,
+    method: str,
+    confidence_level: float,
+    coverages: Mapping[str, Sequence[Coverage]],
+    *,
+    cells: Sequence[Cell],
+    replications: int,
+    notes: Sequence[str],
+) -> Simulation:
+    """Put cells and what they come to together.
+
+    Parameters
+    ----------
+    stage : int
+    method : str
+        The interval whose worst cell is the simulation's figure.
+    confidence_level : float in (0, 1)
+    coverages : mapping
+        How each interval did in every cell that has it.
+    cells, replications, notes
+        As the record holds them.
+    """
+    worst = lowest(coverages[method])
+    methods = {name: summary_of(found, confidence_level) for name, found in coverages.items()}
+    return Simulation(
+        stage=stage,
+        method=method,
+        confidence_level=confidence_level,
+        coverage=worst.coverage,
+        mc_error=worst.mc_error,
+        mean_coverage=methods[method].mean,
+        sufficient=is_sufficient(worst.coverage, confidence_level, worst.mc_error),
+        n_cells=len(coverages[method]),
+        replications=replications,
+        methods=methods,
+        cells=tuple(cells),
+        notes=tuple(notes),
+    )
