@@ -42,7 +42,7 @@ from core.instrument.optimism import Optimism, bootstrap_optimism
 from core.instrument.resampling import Engine, RankedTable
 from core.instrument.search import joint_thresholds
 from core.instrument.spec import InstrumentSpec, JudgeIdentity, ThresholdSpec
-from core.instrument.strata import Stratum, bin_labels, bin_of, strata_of
+from core.instrument.strata import Stratum, bin_labels, bin_of, large_enough, negatives, positives, strata_of
 from core.instrument.threshold import YoudenThreshold, swept_threshold, youden_threshold
 
 SEVERAL = "several"
@@ -528,7 +528,8 @@ def _optimism_notes(optimism: Optimism) -> list[str]:
 
 def _merge_notes(strata: Sequence[Stratum]) -> list[str]:
     return [
-        f"turn counts {stratum.turns} are one stratum: one alone has under 10 golden traces of a class"
-        for stratum in strata
+        f"turn counts {stratum.turns} are one stratum of {name} traces: one alone has under 10 of them"
+        for name, size in (("positive", positives), ("negative", negatives))
+        for stratum in large_enough(strata, size)
         if len(stratum.bins) > 1
     ]

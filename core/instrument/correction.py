@@ -38,7 +38,15 @@ from core.instrument.measured import (
 from core.instrument.optimism import Optimism
 from core.instrument.production import Sample, production_notes, turn_shares
 from core.instrument.spec import MeasurementSpec
-from core.instrument.strata import OUTSIDE_ALLOWED, Stratum, production_weights, weighted_rate
+from core.instrument.strata import (
+    OUTSIDE_ALLOWED,
+    Stratum,
+    large_enough,
+    negatives,
+    positives,
+    production_weights,
+    weighted_rate,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,13 +201,14 @@ def _effective(
 
 def _weighted(inside: Sample, judge: _Figures, strata: Sequence[Stratum]) -> tuple[float, float, float, float]:
     """Sensitivity and specificity weighted to production's turn counts, less the pooled optimism."""
-    shares, _, _ = production_weights({b: n for b, (n, _) in inside.by_bin.items()}, strata)
+    units = {b: n for b, (n, _) in inside.by_bin.items()}
+    of_positives, of_negatives = large_enough(strata, positives), large_enough(strata, negatives)
     positive = weighted_rate(
-        shares, [(s.true_positives, s.n_positive) for s in strata],
+        production_weights(units, of_positives)[0], [(s.true_positives, s.n_positive) for s in of_positives],
         n=judge.n_positive, n_effective=judge.effective.n_positive,
     )  # fmt: skip
     negative = weighted_rate(
-        shares, [(s.true_negatives, s.n_negative) for s in strata],
+        production_weights(units, of_negatives)[0], [(s.true_negatives, s.n_negative) for s in of_negatives],
         n=judge.n_negative, n_effective=judge.effective.n_negative,
     )  # fmt: skip
     off_sensitivity = judge.optimism.sensitivity

@@ -6,7 +6,7 @@ measurement weights them to the turn counts that it finds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 
 SMALL_STRATUM = 10
-"""A stratum with fewer golden traces of a class is merged with its neighbour (STATISTICS decision 14)."""
+"""A stratum with fewer golden traces of a class is merged with its neighbour, for that class."""
 
 OUTSIDE_ALLOWED = 0.01
 """Share of production units outside the strata up to which they are left out; above it there is no corrected rate."""
@@ -48,7 +48,7 @@ class Stratum:
     turns : str
         The turn counts, such as ``1`` or ``3-4, 5-8``.
     bins : tuple of int
-        The strata of `turn_bins` that were merged into this one.
+        The stratum of `turn_bins`; several where they were merged for the rate of a class (`large_enough`).
     n_positive, true_positives, n_negative, true_negatives : int
     """
 
@@ -58,11 +58,6 @@ class Stratum:
     true_positives: int
     n_negative: int
     true_negatives: int
-
-    @property
-    def is_small(self) -> bool:
-        """Whether a class has too few traces to stand alone."""
-        return min(self.n_positive, self.n_negative) < SMALL_STRATUM
 
     def merged(self, right: Stratum) -> Stratum:
         """Return this stratum and the one to its right as one."""
@@ -77,10 +72,7 @@ class Stratum:
 
 
 def strata_of(bins: Ints, truth: Ints, flagged: npt.NDArray[np.bool_], turn_bins: Sequence[int]) -> tuple[Stratum, ...]:
-    """Count the golden traces by stratum and merge small strata.
-
-    A stratum without golden traces stays outside the instrument. Going from the right, one with fewer than 10
-    traces of a class joins its left neighbour; the first, if small, its right one.
+    """Count the golden traces by stratum; one without golden traces stays outside the instrument.
 
     Parameters
     ----------
@@ -91,13 +83,39 @@ def strata_of(bins: Ints, truth: Ints, flagged: npt.NDArray[np.bool_], turn_bins
     """
     labels = bin_labels(turn_bins)
     cells = np.bincount(4 * bins + 2 * truth + flagged, minlength=4 * len(labels)).reshape(-1, 4).tolist()
-    strata = [_counted(b, labels[b], *cell) for b, cell in enumerate(cells) if any(cell)]
-    for i in range(len(strata) - 1, 0, -1):
-        if strata[i].is_small:
-            strata[i - 1 : i + 1] = [strata[i - 1].merged(strata[i])]
-    if len(strata) > 1 and strata[0].is_small:
-        strata[0:2] = [strata[0].merged(strata[1])]
-    return tuple(strata)
+    return tuple(_counted(b, labels[b], *cell) for b, cell in enumerate(cells) if any(cell))
+
+
+def large_enough(strata: Sequence[Stratum], size: Callable[[Stratum], int]) -> tuple[Stratum, ...]:
+    """Merge strata until each has 10 traces of a class, or one is left.
+
+    Going from the right, a stratum with fewer joins its left neighbour; the first, if small, its right one. The
+    classes are merged apart: where violations are rare, the harmless traces still tell how specificity falls with
+    the number of turns.
+
+    Parameters
+    ----------
+    strata : sequence of Stratum
+    size : callable
+        Traces of the class in a stratum.
+    """
+    merged = list(strata)
+    for i in range(len(merged) - 1, 0, -1):
+        if size(merged[i]) < SMALL_STRATUM:
+            merged[i - 1 : i + 1] = [merged[i - 1].merged(merged[i])]
+    if len(merged) > 1 and size(merged[0]) < SMALL_STRATUM:
+        merged[0:2] = [merged[0].merged(merged[1])]
+    return tuple(merged)
+
+
+def positives(stratum: Stratum) -> int:
+    """Golden traces that violate."""
+    return stratum.n_positive
+
+
+def negatives(stratum: Stratum) -> int:
+    """Golden traces that do not violate."""
+    return stratum.n_negative
 
 
 def _counted(number: int, label: str, passed: int, flagged_wrongly: int, missed: int, hits: int) -> Stratum:

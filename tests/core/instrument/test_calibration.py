@@ -19,7 +19,7 @@ from core.instrument.calibrated import Calibration
 from core.instrument.calibration import calibrate
 from core.instrument.optimism import bootstrap_optimism
 from core.instrument.spec import InstrumentSpec, OptimismSpec
-from core.instrument.strata import strata_of
+from core.instrument.strata import large_enough, negatives, positives, strata_of
 from core.instrument.threshold import youden_threshold
 from core.records import plain
 from tasks.storage import InputFile
@@ -362,19 +362,22 @@ def test_optimism_takes_about_the_published_amount_off_a_small_golden_set() -> N
 def test_small_strata_are_merged_to_the_left_the_first_to_the_right_and_empty_ones_never(lab: Any) -> None:
     def golden(*counts: tuple[int, int, int]) -> Any:
         bins, truth = [], []
-        for b, positives, negatives in counts:
-            bins += [b] * (positives + negatives)
-            truth += [1] * positives + [0] * negatives
+        for b, n_positive, n_negative in counts:
+            bins += [b] * (n_positive + n_negative)
+            truth += [1] * n_positive + [0] * n_negative
         found = strata_of(np.array(bins), np.array(truth), np.array(truth) == 1, (1, 2, 3, 4, 8))
-        return [(s.turns, s.bins, s.n_positive, s.n_negative) for s in found]
+        assert [(s.n_positive, s.n_negative) for s in found] == [(p, n) for _, p, n in counts]
+        return [[(s.turns, s.bins, size(s)) for s in large_enough(found, size)] for size in (positives, negatives)]
 
-    assert golden((0, 10, 10), (1, 10, 10)) == [("1", (0,), 10, 10), ("2", (1,), 10, 10)]
-    assert golden((0, 50, 50), (1, 9, 50), (2, 50, 50)) == [("1, 2", (0, 1), 59, 100), ("3", (2,), 50, 50)]
-    assert golden((0, 9, 50), (1, 20, 20)) == [("1, 2", (0, 1), 29, 70)]
-    assert golden((0, 50, 50), (3, 5, 5), (5, 5, 5)) == [("1", (0,), 50, 50), ("4, 9+", (3, 5), 10, 10)]
-    assert golden((0, 50, 50), (3, 0, 90)) == [("1, 4", (0, 3), 50, 140)]
+    assert golden((0, 10, 10), (1, 10, 10)) == [[("1", (0,), 10), ("2", (1,), 10)]] * 2
+    assert golden((0, 50, 50), (1, 9, 50), (2, 50, 9)) == [
+        [("1, 2", (0, 1), 59), ("3", (2,), 50)], [("1", (0,), 50), ("2, 3", (1, 2), 59)],
+    ]  # fmt: skip
+    assert golden((0, 9, 50), (1, 20, 20)) == [[("1, 2", (0, 1), 29)], [("1", (0,), 50), ("2", (1,), 20)]]
+    assert golden((0, 50, 50), (3, 5, 5), (5, 5, 5)) == [[("1", (0,), 50), ("4, 9+", (3, 5), 10)]] * 2
+    assert golden((0, 50, 50), (3, 0, 90)) == [[("1, 4", (0, 3), 50)], [("1", (0,), 50), ("4", (3,), 90)]]
     merged = core.calibrate(*lab.golden((1, 45, 50, 45, 50), (3, 4, 5, 4, 5)), lab.UNCORRECTED).composite
-    assert "turn counts 1, 3 are one stratum" in "; ".join(merged.notes)
+    assert "turn counts 1, 3 are one stratum of negative traces" in "; ".join(merged.notes)
 
 
 @settings(max_examples=100, deadline=None)
@@ -386,4 +389,8 @@ def test_strata_keep_every_trace_once(traces: list[tuple[int, int, bool]]) -> No
     assert sum(s.n_negative for s in strata) == (truth == 0).sum()
     assert sum(s.true_positives for s in strata) == ((truth == 1) & flagged).sum()
     assert sorted(b for s in strata for b in s.bins) == sorted(set(bins.tolist()))
-    assert len(strata) == 1 or all(min(s.n_positive, s.n_negative) >= 10 for s in strata)
+    for size in (positives, negatives):
+        merged = large_enough(strata, size)
+        assert sum(map(size, merged)) == sum(map(size, strata))
+        assert len(merged) == 1 or min(map(size, merged)) >= 10
+        assert large_enough(merged, size) == merged

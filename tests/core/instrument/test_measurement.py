@@ -311,6 +311,13 @@ def test_sensitivity_and_specificity_are_weighted_to_productions_turn_counts(lab
     assert e.n_positive == pytest.approx(72.43, abs=0.005)  # the worked example of SPEC 5.2
 
 
+def test_few_violations_of_a_turn_count_do_not_hide_what_its_harmless_traces_tell(lab: Any) -> None:
+    calibration = lab.calibrated((1, 36, 40, 190, 200), (2, 4, 5, 60, 100))
+    e = lab.measured(calibration, (2, 150, 300)).composite.prevalence.effective
+    assert e.sensitivity == pytest.approx(40 / 45, abs=1e-12)  # 5 violations are too few to stand alone
+    assert e.specificity == pytest.approx(60 / 100, abs=1e-12)
+
+
 def test_weighting_costs_nothing_when_the_turn_counts_match(lab: Any) -> None:
     calibration = lab.calibrated((1, 90, 100, 190, 200), (2, 90, 100, 190, 200))
     e = lab.measured(calibration, (1, 30, 100), (2, 30, 100)).composite.prevalence.effective
