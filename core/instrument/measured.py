@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from core.inference.prevalence import JudgeShift
@@ -189,6 +189,14 @@ class AttributeRate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CertifiedCoverage:
+    """Simulated coverage in the cell where it was lowest, with its Monte-Carlo error."""
+
+    coverage: float
+    mc_error: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateLink:
     """The certificate of a calibration: how its intervals did under known truth (SPEC 14.4).
 
@@ -204,6 +212,8 @@ class CertificateLink:
         At which it was made.
     sufficient : bool
         Whether the coverage is close enough to that level for the interval to be evidence.
+    categories : mapping of str to CertifiedCoverage
+        Of each category's interval; `coverage` is the composite's.
     """
 
     id: str
@@ -212,6 +222,7 @@ class CertificateLink:
     mean_coverage: float
     confidence_level: float
     sufficient: bool
+    categories: Mapping[str, CertifiedCoverage] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

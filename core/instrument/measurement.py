@@ -20,6 +20,7 @@ from core.instrument.measured import (
 from core.instrument.production import Sample, observed, sample_of, survey
 from core.instrument.spec import TURN_BINS, JudgeIdentity, MeasurementSpec
 from core.instrument.tally import UnitCounts
+from core.simulation.simulated import is_sufficient
 
 
 def measurement_spec(calibration: Calibration, **asked: Any) -> MeasurementSpec:
@@ -119,6 +120,12 @@ def _certificate_notes(certificate: CertificateLink, confidence_level: float) ->
             f"{100 * certificate.mc_error:.1f} of simulated truths where it did worst, at a nominal "
             f"{100 * certificate.confidence_level:g}%: not enough for it to be evidence"
         )
+    notes += [
+        f"the interval of {name} covered {100 * found.coverage:.1f}% ± {100 * found.mc_error:.1f} of simulated truths "
+        "where it did worst: not enough for it to be evidence"
+        for name, found in certificate.categories.items()
+        if not is_sufficient(found.coverage, certificate.confidence_level, found.mc_error)
+    ]
     if certificate.confidence_level != confidence_level:
         notes.append(
             f"the certificate was made at {100 * certificate.confidence_level:g}%; how intervals of "

@@ -355,8 +355,12 @@ class ChainStage:
         rows = [row.composite for cell in cells for row in cell.production]
         coverages: dict[str, list[Coverage]] = {self.instrument.interval: [row.interval for row in rows]}
         coverages.setdefault("delta", [row.delta for row in rows])
+        names = self.worlds[0].categories  # one list for all cells
+        categories = {
+            name: [row.categories[name].interval for cell in cells for row in cell.production] for name in names
+        }
         return summarised(
-            self.number, self.instrument.interval, self.instrument.confidence_level, coverages,
+            self.number, self.instrument.interval, self.instrument.confidence_level, coverages, categories,
             cells=cells, replications=self.replications, notes=(COVERAGE_NOTE,),
         )  # fmt: skip
 

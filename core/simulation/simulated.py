@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 SUFFICIENT_COVERAGE = 0.93
 """Simulated coverage (at a nominal .95) under which an interval is not taken as evidence."""
@@ -232,6 +232,8 @@ class Simulation:
     replications : int
         A cell; 0 where the law was enumerated.
     methods : mapping of str to MethodSummary
+    categories : mapping of str to Coverage
+        Stage 3: how the instrument's interval did for each category, in the cell where it covered least.
     cells : tuple
     notes : tuple of str
     """
@@ -247,6 +249,7 @@ class Simulation:
     n_cells: int
     replications: int
     methods: Mapping[str, MethodSummary]
+    categories: Mapping[str, Coverage] = field(default_factory=dict)
     cells: tuple[Cell, ...]
     notes: tuple[str, ...] = ()
 

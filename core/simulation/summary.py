@@ -39,6 +39,7 @@ def summarised(
     method: str,
     confidence_level: float,
     coverages: Mapping[str, Sequence[Coverage]],
+    categories: Mapping[str, Sequence[Coverage]] | None = None,
     *,
     cells: Sequence[Cell],
     replications: int,
@@ -54,6 +55,8 @@ def summarised(
     confidence_level : float in (0, 1)
     coverages : mapping
         How each interval did in every cell that has it.
+    categories : mapping, optional
+        How the interval `method` did for each category.
     cells, replications, notes
         As the record holds them.
     """
@@ -70,6 +73,7 @@ def summarised(
         n_cells=len(coverages[method]),
         replications=replications,
         methods=methods,
+        categories={name: lowest(found) for name, found in (categories or {}).items()},
         cells=tuple(cells),
         notes=tuple(notes),
     )

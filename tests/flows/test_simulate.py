@@ -382,7 +382,7 @@ def test_a_coverage_that_is_not_sufficient_is_said_in_every_measurement(
     path = place.folder / "told.json"
     path.write_text(changed(document, coverage=coverage, sufficient=sufficient))
     shown = " ".join(place.measure("--certificate", path).out.split())  # lines are wrapped anywhere
-    said = "not enough for it to be evidence"
+    said = "the interval of this instrument covered"
     assert place.certificate["sufficient"] is sufficient
     assert (said in shown) is not sufficient
     assert any(said in note for note in place.measurement["result"]["notes"]) is not sufficient

@@ -177,16 +177,19 @@ def stage_3(options: dict[str, Any]) -> Lines:
         found = [row.composite.interval for cell in group for row in cell.production]
         delta = [row.composite.delta.coverage for cell in group for row in cell.production]
         mean, mean_of_delta = (sum(each) / len(found) for each in ([row.coverage for row in found], delta))
+        of_each = [
+            each.interval.coverage for cell in group for row in cell.production for each in row.categories.values()
+        ]
         promise.append(
             (name, len(found), share(mean, 4), share(min(row.coverage for row in found)),
              share(max(row.low_above for row in found)), share(max(row.high_below for row in found)),
-             share(mean_of_delta, 4), share(min(delta)))
+             share(mean_of_delta, 4), share(min(delta)), share(sum(of_each) / len(of_each), 4), share(min(of_each)))
         )  # fmt: skip
     rows = [
         (share(cell.youden_j, 2), cell.n_golden, "clusters" if cell.golden_cluster_size > 1 else "independent",
          "equal" if cell.golden_turns == cell.production_turns else "different", share(row.prevalence, 2), row.n_units,
          covers(row.composite.interval), share(row.composite.bias, 4), share(row.composite.reported),
-         share(row.composite.coverage_reported))
+         share(row.composite.coverage_reported), share(min(c.interval.coverage for c in row.categories.values())))
         for cell in cells for row in cell.production
     ]  # fmt: skip
     optimism = [
@@ -202,10 +205,11 @@ def stage_3(options: dict[str, Any]) -> Lines:
         "Clusters: golden templates of 8 traces, attacks replicated 5 times, each of one truth. Turns: golden 1-4 with",
         f"shares {SHORT}; production equal or {LONG}. Coverage is of the composite's rate, whatever the state.", "",
         *table(["grid", "cells", "mean coverage", "lowest", "low end too high, at most", "high end too low, at most",
-                "delta: mean", "delta: lowest"], promise), "",
-        "`reported`: share of replications whose record carries an interval, and coverage among these.", "",
+                "delta: mean", "delta: lowest", "categories: mean", "categories: lowest"], promise), "",
+        "`reported`: share of replications whose record carries an interval, and coverage among these. Columns about",
+        "categories are of each category's own interval, from about a fifth of the violations.", "",
         *table(["J", "golden", "traces", "turns", "rate", "n", "coverage / mean width", "bias", "reported",
-                "coverage of reported"], rows), "",
+                "coverage of reported", "worst category"], rows), "",
         "### Optimism of J", "",
         "Of the composite, over the golden turn counts: on the traces that chose the thresholds, after the correction,",
         "and in truth at the chosen thresholds; and what the calibration says of it.", "",

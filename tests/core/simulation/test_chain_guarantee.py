@@ -77,6 +77,27 @@ def test_the_upper_end_is_rarely_too_low(grid: Simulation) -> None:
     assert max(found) <= 0.04
 
 
+def test_categories_cover_where_their_violations_suffice_for_a_rate(grid: Simulation) -> None:
+    """Each has a fifth of the violations; templates of eight leave a few of 200 traces, and then no rate."""
+    found = [
+        each.interval.coverage
+        for cell in cells_of(grid, lambda cell: cell.youden_j > 0.4)
+        if cell.golden_cluster_size == 1 or cell.n_golden >= 600
+        for row in cell.production
+        for each in row.categories.values()
+    ]
+    print(f"categories: {len(found)} cells, mean {np.mean(found):.4f}, lowest {min(found):.4f}")
+    assert np.mean(found) >= 0.94
+    assert min(found) >= 0.89
+
+
+def test_few_templates_give_a_category_no_rate(grid: Simulation) -> None:
+    for cell in cells_of(grid, lambda cell: cell.golden_cluster_size > 1 and cell.n_golden == 200):
+        for row in cell.production:
+            for each in row.categories.values():
+                assert each.statuses.get("insufficient_data", 0.0) > 0.5
+
+
 def test_the_bootstrap_takes_most_of_the_optimism_off(grid: Simulation) -> None:
     for cell in cells_of(grid, lambda cell: cell.youden_j > 0.4):
         assert cell.optimism is not None
