@@ -130,10 +130,8 @@ def sign_flip_test(
         raise UndefinedError("draws", draws, "needs at least 100 draws")
     if min(changes.values(), default=0) < 0:
         raise UndefinedError("changes", min(changes.values()), "a number of clusters is at least 0")
-    sizes: dict[int, int] = {}
-    for change, count in sorted(changes.items()):
-        if change and count:
-            sizes[abs(change)] = sizes.get(abs(change), 0) + count
+    moved = sorted({abs(change) for change, count in changes.items() if change and count})
+    sizes = {size: changes.get(size, 0) + changes.get(-size, 0) for size in moved}
     observed = abs(sum(change * count for change, count in changes.items()))
     total = sum(size * count for size, count in sizes.items())
     if observed == 0:

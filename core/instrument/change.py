@@ -76,7 +76,7 @@ def paired_change(
 ) -> Change:
     """Compare unit by unit."""
     sums = counts.sums[outcome]
-    j = {"baseline_j": baseline.judge.youden_j, "candidate_j": candidate.judge.youden_j}
+    j = {"baseline_j": baseline.smoothed.youden_j, "candidate_j": candidate.smoothed.youden_j}
     worth = effective_pairs(pairs.table, sums, clustered=counts.clustered, confidence_level=confidence_level, **j)
     independent = worth.n / worth.design_effect
     degrees = worth.n_clusters - 1 if counts.clustered else None
@@ -86,7 +86,7 @@ def paired_change(
         observed=paired_variance(pairs.table, independent),
     )
     parts = calibration_variance(
-        baseline.judge, candidate.judge, **_correlations(error_correlations(baseline, candidate))
+        baseline.smoothed, candidate.smoothed, **_correlations(error_correlations(baseline, candidate))
     )
     shift = _shift_in_errors(baseline, candidate, flags)
     if shift > NEGLIGIBLE_SHIFT:
@@ -111,7 +111,7 @@ def unpaired_change(
 ) -> Change:
     """Compare two independent samples, with one calibration or with two."""
     sides = baseline, candidate
-    scaled = [_sampling(side, worth, side.judge.youden_j) for side, worth in zip(sides, worths, strict=True)]
+    scaled = [_sampling(side, worth, side.smoothed.youden_j) for side, worth in zip(sides, worths, strict=True)]
     plain = [_sampling(side, worth, 1.0) for side, worth in zip(sides, worths, strict=True)]
     flags = _Flags(
         variance=sum(with_t for with_t, _ in scaled),
@@ -119,7 +119,7 @@ def unpaired_change(
         observed=sum(variance for _, (variance, _) in plain),
     )
     correlations = error_correlations(baseline, candidate) if same_calibration else (0.0, 0.0)
-    parts = calibration_variance(baseline.judge, candidate.judge, **_correlations(correlations))
+    parts = calibration_variance(baseline.smoothed, candidate.smoothed, **_correlations(correlations))
     shift = _shift_in_errors(baseline, candidate, flags)
     if shift > NEGLIGIBLE_SHIFT or not same_calibration:
         test = _wald(baseline, candidate, flags, parts)

@@ -51,6 +51,8 @@ class Side:
     ----------
     units : ComparedUnits
     judge : JudgedRate
+    smoothed : JudgedRate
+        For variances.
     youden_j_low : float
     golden : tuple of (share of these units, Stratum)
         The golden strata that take part; empty without strata.
@@ -58,6 +60,7 @@ class Side:
 
     units: ComparedUnits
     judge: JudgedRate
+    smoothed: JudgedRate
     youden_j_low: float
     golden: tuple[tuple[float, Stratum], ...]
 
@@ -152,18 +155,18 @@ def side_of(release: str, units: ComparedUnits, figures: Figures, *, confidence_
     youden_j = sensitivity + specificity - 1.0
     if floor_status(youden_j, low, floor) == "below_detection_floor":
         raise NotComparableError(f"below_detection_floor: J is {youden_j:.3f} on the {release}'s units")
-    return Side(
-        units=units,
-        judge=JudgedRate(
-            observed_rate=units.flagged / units.n,
-            sensitivity=sensitivity,
-            specificity=specificity,
-            n_positive=n_positive,
-            n_negative=n_negative,
-        ),
-        youden_j_low=low,
-        golden=golden,
+    judge = JudgedRate(
+        observed_rate=units.flagged / units.n,
+        sensitivity=sensitivity,
+        specificity=specificity,
+        n_positive=n_positive,
+        n_negative=n_negative,
     )
+    try:
+        smoothed = judge.smoothed()
+    except UndefinedError:
+        raise NotComparableError("insufficient data: too few effective golden traces for an interval") from None
+    return Side(units=units, judge=judge, smoothed=smoothed, youden_j_low=low, golden=golden)
 
 
 def error_correlations(baseline: Side, candidate: Side) -> tuple[float, float]:
