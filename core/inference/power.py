@@ -341,9 +341,7 @@ def _binomial_law(n: float, rate: float, *, whole: bool = False) -> tuple[_Array
     return (np.floor(middle) if whole else middle), weight / weight.sum()
 
 
-def _least_count(
-    excludes_zero: Callable[[_Array], NDArray[np.bool_]], n: float, shape: tuple[int, int]
-) -> _Array:
+def _least_count(excludes_zero: Callable[[_Array], NDArray[np.bool_]], n: float, shape: tuple[int, int]) -> _Array:
     """Least count of flags whose interval excludes 0, which rises with the count; n + 1 where none does."""
     low, high = np.full(shape, -1.0), np.full(shape, n + 1.0)
     for _ in range(math.ceil(math.log2(n + 2.0)) + 1):
