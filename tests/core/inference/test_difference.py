@@ -147,9 +147,7 @@ def test_degrees_of_freedom_are_welchs() -> None:
     assert degrees_of_freedom([(1.0, 4), (1.0, None)]) == pytest.approx(16)
 
 
-@pytest.mark.parametrize(
-    "rates", [{"p": 1.1}, {"q1": -0.1}, {"q0": 2}, {"n1": 0}, {"n0": 0}, {"q1": 0.1, "q0": 0.9}]
-)
+@pytest.mark.parametrize("rates", [{"p": 1.1}, {"q1": -0.1}, {"q0": 2}, {"n1": 0}, {"n0": 0}, {"q1": 0.1, "q0": 0.9}])
 def test_a_judge_without_information_has_no_corrected_rate(rates: dict[str, float]) -> None:
     with pytest.raises(UndefinedError):
         judged(**rates)

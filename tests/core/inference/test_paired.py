@@ -24,7 +24,9 @@ def flipped(changes: list[int], **options: int) -> tuple[float, str]:
 
 def enumerated(changes: list[int]) -> float:
     """Every arrangement of signs, one by one."""
-    totals = [abs(sum(s * c for s, c in zip(signs, changes, strict=True))) for signs in product((1, -1), repeat=len(changes))]
+    totals = [
+        abs(sum(s * c for s, c in zip(signs, changes, strict=True))) for signs in product((1, -1), repeat=len(changes))
+    ]
     return sum(total >= abs(sum(changes)) for total in totals) / len(totals)
 
 

@@ -123,7 +123,9 @@ def test_the_counts_do_not_grow_with_the_pairs() -> None:
     tally, sizes = PairTally(3, (1, 2, 3, 4, 8)), []
     for _ in range(3):
         sides = [
-            DecisionBlock(n_turns=rng.integers(1, 12, 40_000), flags=rng.integers(0, 8, 40_000), missing=np.zeros(40_000, int))
+            DecisionBlock(
+                n_turns=rng.integers(1, 12, 40_000), flags=rng.integers(0, 8, 40_000), missing=np.zeros(40_000, int)
+            )
             for _ in range(2)
         ]
         tally.add(*sides)
