@@ -63,8 +63,9 @@ def detection_power(
     Returns
     -------
     float
-        In [0, 1]; rises with the prevalence. At a prevalence of 0 it is the rate of false alarms, at most about
-        half of 1 - confidence_level. A draw whose smoothed J is not above 0 has no interval and detects nothing.
+        In [0, 1]; rises with the prevalence. At a prevalence of 0 it is the rate of false alarms, near half of
+        1 - confidence_level for a judge with J above .45; at J = .1, below the floor, up to .18. A draw whose
+        smoothed J is not above 0 has no interval and detects nothing.
 
     Raises
     ------
