@@ -118,8 +118,8 @@ def rater_agreement(
     Returns
     -------
     RaterAgreement
-        Where no pair of ratings differs every resample says 1; the low end is then the alpha of the disagreement
-        that as many units without one still allow (the upper Wilson limit).
+        Where every resample says the same (no pair of ratings differs, say) the ends are the alphas of the Wilson
+        limits of the disagreement, on the number of paired units.
 
     Raises
     ------
@@ -339,14 +339,15 @@ def _interval(
     found = found[~np.isnan(found)]
     low, high = (float(end) for end in np.quantile(found, [tail, 1.0 - tail]))
     if low == high:
-        return _least_alpha(paired, alpha, confidence_level), max(high, alpha), len(found)
+        # Units that are all alike give one alpha in every resample.
+        low, high = _alpha_limits(paired, confidence_level)
     return min(low, alpha), max(high, alpha), len(found)
 
 
-def _least_alpha(paired: NDArray[np.float64], alpha: float, confidence_level: float) -> float:
-    """Alpha if the share of disagreement were the most that these units allow."""
+def _alpha_limits(paired: NDArray[np.float64], confidence_level: float) -> tuple[float, float]:
+    """Alpha at the Wilson limits of the disagreement, each paired unit taken as one trial."""
     totals = paired.sum(axis=0)
     n = totals.sum()
-    expected = (n**2 - (totals**2).sum()) / (n * (n - 1.0))
-    _, most = wilson_limits(min(1.0, _disagreement(paired)), len(paired), z=normal_quantile(confidence_level))
-    return min(alpha, float(1.0 - most / expected))
+    expected = float(n**2 - (totals**2).sum()) / float(n * (n - 1.0))
+    least, most = wilson_limits(min(1.0, _disagreement(paired)), len(paired), z=normal_quantile(confidence_level))
+    return 1.0 - most / expected, 1.0 - least / expected
