@@ -266,12 +266,12 @@ def test_releases_that_were_counted_differently_are_refused() -> None:
         compare(one.measured(calibration), other.measured(calibration, attempts="first"), calibration)
     with pytest.raises(UndefinedError, match="other categories"):
         compare(one.measured(calibration), other.measured(calibration), instrument(GOOD, GOOD))
+    pairs = paired(instrument(GOOD, GOOD), one, other)
     with pytest.raises(UndefinedError, match="the calibration's categories"):
-        pairs = paired(instrument(GOOD, GOOD), one, other)
         compare(one.measured(calibration), other.measured(calibration), calibration, pairs=pairs)
+    long = Release.of(one.flags, n_turns=np.where(np.arange(500) < 496, 1, 3))
+    pairs = paired(instrument({0: GOOD, 2: GOOD}), long, long)
     with pytest.raises(UndefinedError, match="turn strata"):
-        long = Release.of(one.flags, n_turns=np.where(np.arange(500) < 496, 1, 3))
-        pairs = paired(instrument({0: GOOD, 2: GOOD}), long, long)
         compare(long.measured(calibration), long.measured(calibration), calibration, pairs=pairs)
 
 

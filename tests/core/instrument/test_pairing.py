@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def drawn(seed: int, n: int) -> dict[str, Any]:
 def tallied(data: dict[str, Any], cuts: list[int] | None = None, **changed: Any) -> PairCounts:
     tally = PairTally(2, BINS, INSIDE)
     edges = [0, *(cuts or []), len(data["trace"])]
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in pairwise(edges):
         blocks = [
             DecisionBlock(**{name: column[low:high] for name, column in data[side].items()})
             for side in ("baseline", "candidate")
