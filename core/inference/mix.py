@@ -180,7 +180,7 @@ def _production_mix(
     unknown = [name for name in patterns if name != SEVERAL and name not in category_rates]
     if unknown:
         return {}, f"no corrected rate for {', '.join(unknown)}"
-    positive = {name: max(0.0, found.raw) for name, found in category_rates.items()}
+    positive = _above_zero(category_rates)
     total, excess = sum(positive.values()), counts.observed_rate + counts.specificity - 1.0
     if total <= 0.0 or excess <= 0.0:
         return {}, "no corrected rate above 0: there is no mix to weight to"
@@ -190,6 +190,10 @@ def _production_mix(
         return single, f"no golden trace violates in {', '.join(empty)} alone"
     several = _several_share(counts, patterns, single, total, excess)
     return {**{name: (1.0 - several) * share for name, share in single.items()}, SEVERAL: several}, None
+
+
+def _above_zero(category_rates: Mapping[str, CategoryRate]) -> dict[str, float]:
+    return {name: found.raw if found.raw > RESOLUTION else 0.0 for name, found in category_rates.items()}
 
 
 def _several_share(
@@ -221,7 +225,7 @@ def _reweighted(
     of_golden = sum(
         p.production_share**2 * smooth[name] * (1.0 - smooth[name]) / p.n_positive for name, p in used.items()
     )
-    summed = sum(max(0.0, found.raw) for found in category_rates.values())
+    summed = sum(_above_zero(category_rates).values())
     single = 1.0 - (used[SEVERAL].production_share if SEVERAL in used else 0.0)
     of_mix = sum(
         (single / summed * (smooth[name] - mean)) ** 2 * category_rates[name].variance

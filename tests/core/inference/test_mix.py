@@ -77,6 +77,7 @@ def test_clusters_in_the_golden_set_are_carried_over() -> None:
     [
         ({"hate": 0.1}, PATTERNS, "no corrected rate for fraud"),
         ({"hate": -0.1, "fraud": 0.0}, PATTERNS, "no mix to weight to"),
+        ({"hate": 0.0, "fraud": 1e-310}, PATTERNS, "no mix to weight to"),
         ({"hate": 0.1, "fraud": 0.1, "malware": 0.1}, PATTERNS, "no golden trace violates in malware alone"),
     ],
 )

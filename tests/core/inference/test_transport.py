@@ -159,7 +159,7 @@ def test_rates_outside_the_unit_interval_are_refused() -> None:
 
 
 def simulated(
-    shift: str, theta: float, n: int, drop: float = 0.0, replications: int = 1_500
+    shift: str, theta: float, n: int, drop: float = 0.0, odds: float = 6.0, replications: int = 1_500
 ) -> tuple[float, float, dict[str, float]]:
     """Coverage of what is chosen, of the corrected rate, and how often each choice is made."""
     sens, spec, golden, production = 0.85, 0.93, 200, 2_000
@@ -169,7 +169,7 @@ def simulated(
     for _ in range(replications):
         violating = rng.random(production) < theta
         flags = rng.random(production) < np.where(violating, sens, 1 - spec + drop)
-        weight = np.where(violating, 6.0 if shift == "label" else 1.0, 1.0)
+        weight = np.where(violating, odds if shift == "label" else 1.0, 1.0)
         chosen = rng.choice(production, n, replace=False, p=weight / weight.sum())
         mine = np.zeros(production, bool)
         mine[chosen] = True
@@ -223,3 +223,11 @@ def test_labels_chosen_for_being_positive_are_found_out(theta: float) -> None:
     assert chosen > 0.92
     assert choices["corrected"] > 0.90
     assert math.isclose(sum(choices.values()), 1.0)
+
+
+@pytest.mark.slow
+def test_a_mild_selection_slips_through_which_is_why_labels_are_drawn_at_random() -> None:
+    chosen, corrected, choices = simulated("label", 0.05, 300, odds=2.0)
+    assert corrected > 0.94
+    assert chosen < 0.85  # SPEC 13.3 says so; when this rises, it may say better
+    assert choices["ppi"] > 0.40
