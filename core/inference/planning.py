@@ -388,8 +388,13 @@ def _notes(problem: _Problem, helps: bool | None, note: str | None) -> Iterator[
 
 def _reason(problem: _Problem, best: SizeMap) -> str:
     """Say what stands in the way, with the free sizes unlimited."""
+    floor = problem.assumed.detection_floor
+    if problem.judge_status({**best, "n_positive": MANY, "n_negative": MANY}) != "measured":
+        return (
+            f"the assumed J of {problem.assumed.youden_j:.4g} is so near the detection floor of {floor:g} that no "
+            "golden set would show it to be above"
+        )
     if problem.judge_status(best) != "measured":
-        floor = problem.assumed.detection_floor
         return (
             f"with this golden set the lower bound of J is expected below the detection floor of {floor:g}, so that "
             "gates would read insufficient evidence"

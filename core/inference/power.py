@@ -1,6 +1,6 @@
 """How often an experiment of given size finds what is there (SPEC 11.2 and 11.3).
 
-Nothing is drawn: the laws of the counts are summed, exactly where they are short and on a grid of 200 steps where
+Nothing is drawn: the laws of the counts are summed, exactly where they are short and on a grid of 100 steps where
 they are long, so that a plan gives the same answer every time.
 """
 
@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 from core.errors import UndefinedError
 from core.inference.intervals import DEFAULT_CONFIDENCE_LEVEL, check_confidence_level, normal_quantile
 
-LAW_POINTS = 200
-"""Points on which a binomial law is summed; one with fewer likely counts is summed exactly."""
+LAW_POINTS = 100
+"""Points on which each golden class's law is summed; one with fewer likely counts is summed exactly."""
+
+PAIR_POINTS = 20_000
+"""The same for discordant pairs, of which there is one law only: exact up to some ten million pairs."""
 
 LAW_REACH = 7.0
 """Standard deviations of a count that are summed: what lies beyond is below 1e-11."""
@@ -95,7 +98,8 @@ def detection_power(
     if math.isinf(n_production):
         detected = excludes_zero(observed).astype(np.float64)
     else:
-        detected = _tail(_least_count(excludes_zero, n_production, (len(hits), len(passes))), n_production, observed)
+        likely = _likely(n_production, observed)
+        detected = _tail(_least_count(excludes_zero, likely, (len(hits), len(passes))), n_production, observed)
     return min(1.0, float(weight1 @ detected @ weight0))
 
 
@@ -247,7 +251,8 @@ def mcnemar_power(
     if discordant > 1.0 or baseline_only == candidate_only:
         raise UndefinedError("candidate_only", candidate_only, "shares must differ and sum to at most 1")
     tail = (1.0 - confidence_level) / 2.0
-    sizes, weight = _binomial_law(n_pairs, discordant, whole=True)
+    middles, weight = _binomial_law(n_pairs, discordant, points=PAIR_POINTS)
+    sizes = np.floor(middles)
     below = np.floor(np.nan_to_num(bdtrik(tail, sizes, 0.5), nan=-1.0))
     # The inverse is approximate in its last digits: step to the largest count that the test still rejects.
     below = np.where(_at_most(below, sizes, 0.5) > tail, below - 1.0, below)
@@ -331,21 +336,27 @@ def check_power(power: float) -> None:
         raise UndefinedError("power", power, "must lie strictly between 0 and 1")
 
 
-def _binomial_law(n: float, rate: float, *, whole: bool = False) -> tuple[_Array, _Array]:
+def _binomial_law(n: float, rate: float, *, points: int = LAW_POINTS) -> tuple[_Array, _Array]:
     """Likely counts of Binomial(n, rate) and their probabilities; a long law in groups, each at its middle."""
-    spread = math.sqrt(n * rate * (1.0 - rate))
-    low = max(0, math.floor(n * rate - LAW_REACH * spread - LAW_REACH))
-    high = min(n, math.ceil(n * rate + LAW_REACH * spread + LAW_REACH))
-    edges = np.unique(np.round(np.linspace(low - 1, high, min(LAW_POINTS, int(high - low) + 1) + 1)))
+    low, high = _likely(n, rate)
+    edges = np.unique(np.round(np.linspace(low - 1, high, min(points, int(high - low) + 1) + 1)))
     weight = np.diff(_at_most(edges, np.full_like(edges, n), rate))
     middle = (edges[:-1] + 1.0 + edges[1:]) / 2.0
-    return (np.floor(middle) if whole else middle), weight / weight.sum()
+    return middle, weight / weight.sum()
 
 
-def _least_count(excludes_zero: Callable[[_Array], NDArray[np.bool_]], n: float, shape: tuple[int, int]) -> _Array:
-    """Least count of flags whose interval excludes 0, which rises with the count; n + 1 where none does."""
-    low, high = np.full(shape, -1.0), np.full(shape, n + 1.0)
-    for _ in range(math.ceil(math.log2(n + 2.0)) + 1):
+def _likely(n: float, rate: float) -> tuple[float, float]:
+    """Least and largest count that Binomial(n, rate) is at all likely to give."""
+    reach = LAW_REACH * (math.sqrt(n * rate * (1.0 - rate)) + 1.0)
+    return max(0.0, math.floor(n * rate - reach)), min(float(n), math.ceil(n * rate + reach))
+
+
+def _least_count(
+    excludes_zero: Callable[[_Array], NDArray[np.bool_]], likely: tuple[float, float], shape: tuple[int, int]
+) -> _Array:
+    """Least likely count of flags whose interval excludes 0, as larger ones then do too; above all if none does."""
+    low, high = np.full(shape, likely[0] - 1.0), np.full(shape, likely[1] + 1.0)
+    for _ in range(math.ceil(math.log2(likely[1] - likely[0] + 3.0)) + 1):
         middle = np.floor((low + high) / 2.0)
         inside = middle > low
         found = excludes_zero(middle) & inside

@@ -196,6 +196,13 @@ def test_a_plan_makes_sure_that_gates_will_accept_the_judge() -> None:
     assert "lower bound of J" in str(few.reason)
 
 
+def test_a_judge_on_the_floor_is_out_of_reach_of_any_golden_set() -> None:
+    plan = plan_half_width(0.9, prevalence=0.3, sensitivity=0.7, specificity=0.5, n_production=100)
+    assert plan.status == "unreachable"
+    assert "no golden set" in str(plan.reason)
+    assert plan.changes == ()
+
+
 def test_a_planned_limit_of_detection_has_the_power_and_one_less_has_not() -> None:
     plan = plan_limit_of_detection(0.05, **JUDGE, n_production=2_000, n_positive=100)
     assert plan.sizes is not None
