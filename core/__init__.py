@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from core import errors
     from core.api import calibrate, measure
-    from core.inference.intervals import wilson_interval
+    from core.inference.intervals import clopper_pearson_interval, jeffreys_interval, wilson_interval
     from core.inference.prevalence import corrected_prevalence, rogan_gladen
     from core.instrument.spec import InstrumentSpec
     from core.instrument.threshold import youden_threshold
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 _HOME = {
     "InstrumentSpec": "core.instrument.spec",
     "calibrate": "core.api",
+    "clopper_pearson_interval": "core.inference.intervals",
     "corrected_prevalence": "core.inference.prevalence",
+    "jeffreys_interval": "core.inference.intervals",
     "measure": "core.api",
     "rogan_gladen": "core.inference.prevalence",
     "wilson_interval": "core.inference.intervals",
@@ -29,8 +31,10 @@ _HOME = {
 __all__ = [
     "InstrumentSpec",
     "calibrate",
+    "clopper_pearson_interval",
     "corrected_prevalence",
     "errors",
+    "jeffreys_interval",
     "measure",
     "rogan_gladen",
     "wilson_interval",

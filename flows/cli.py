@@ -24,6 +24,7 @@ COMMANDS = {
     "read": "Turn another tool's file into a table.",
     "judge": "Run a registered judge on conversations.",
     "calibrate": "Calibrate a judge on a golden set.",
+    "simulate": "Show by simulation how often the intervals hold the truth.",
     "measure": "Measure a release with a calibrated judge.",
     "verify": "Re-derive every figure of a record from its inputs.",
     "event": "Tell the Prefect server of a changed judge or a released model.",

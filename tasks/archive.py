@@ -176,13 +176,32 @@ def load_record(place: Place, *, check_id: bool = True) -> Document:
         raise RecordError(f"{place}: not a whole record; its parts are missing or of the wrong kind") from None
 
 
+def is_certificate(document: Document) -> bool:
+    """Whether a record is the simulation of one calibration at its own sizes."""
+    return bool(
+        document["schema"].startswith("assay.simulation/")
+        and document["spec"].get("stage") == "certificate"
+        and document["result"].get("calibration")
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundCalibration:
-    """A calibration record that a reference led to."""
+    """A calibration record that a reference led to.
+
+    Attributes
+    ----------
+    document : dict
+    calibration : Calibration
+    reference : FileReference
+    place : Path or S3Url
+        Where the record was read; its output files stand beside it.
+    """
 
     document: Document
     calibration: Calibration
     reference: FileReference
+    place: Place
 
 
 def find_record(reference: str, tracking_uri: str | None = None) -> tuple[Place, str]:
@@ -233,4 +252,5 @@ def read_calibration(document: Document, place: Place) -> FoundCalibration:
         document=document,
         calibration=build(Calibration, document["result"], where=f"{place}: result"),
         reference=FileReference(role="calibration", uri=str(pinned(place)), sha256=document["id"]),
+        place=place,
     )

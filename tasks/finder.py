@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from core.errors import InputError, MismatchError, RecordError, UnreachableError
+from core.records import Document
 from tasks.archive import FoundCalibration, find_record, load_record, read_calibration, records_folder
+from tasks.certificates import MAXIMA, FoundCertificate, find_golden_maxima, read_certificate
 from tasks.readers import reader_names
 from tasks.storage import InputFile, Place, S3Url, exists, fetched, file_digest, format_of, place_of
 from tasks.tracking.references import is_reference
@@ -78,9 +81,34 @@ class InputFinder:
         """Return the calibration with the recorded id; a path that leads elsewhere by now does not matter."""
         items = [item for item in inputs if item["role"] == "calibration"]
         if len(items) != 1:
-            raise RecordError(f"{self._record}: names {len(items)} calibrations; a measurement has one")
-        item, tried = items[0], []
-        for path in self._calibration_places(item):
+            raise RecordError(f"{self._record}: names {len(items)} calibrations; one is needed")
+        return read_calibration(*self._recorded(items[0]))
+
+    def certificate(self, inputs: Sequence[Any], found: FoundCalibration) -> FoundCertificate | None:
+        """Return the certificate with the recorded id; None where the record has none."""
+        items = [item for item in inputs if item["role"] == "certificate"]
+        if not items:
+            return None
+        return read_certificate(*self._recorded(items[0]), found.document["id"])
+
+    def golden_maxima(self, inputs: Sequence[Any], found: FoundCalibration) -> InputFile | None:
+        """Return the golden maxima: by the record's word, or with the calibration; None where the record has none."""
+        items = [item for item in inputs if item["role"] == MAXIMA]
+        if not items:
+            return None
+        try:
+            return self._file(items[0])
+        except (InputError, MismatchError) as error:
+            with contextlib.suppress(InputError):
+                file = find_golden_maxima(found, self._tracking_uri)
+                if file is not None and file_digest(file.path) == items[0]["sha256"]:
+                    return file
+            raise error from None
+
+    def _recorded(self, item: Any) -> tuple[Document, Place]:
+        """Return the record that an input is, by its id, and where it was found."""
+        tried = []
+        for path in self._record_places(item):
             try:
                 document = self._reached(path, load_record)
             except (RecordError, InputError) as error:  # something else stands there by now: look further
@@ -89,16 +117,16 @@ class InputFinder:
             if document is None:
                 continue
             if document["id"] == item["sha256"]:
-                return read_calibration(document, path)
+                return document, path
             tried.append(f"{path} now holds {document['id'][:12]}...")
         self._tell_failure()
         where = f" ({'; '.join(tried)})" if tried else ""
         raise InputError.of(
             str(item.get("uri", "")),
-            f"calibration {item['sha256'][:12]}... is not to be found{where}; name its folder with --inputs",
+            f"{item['role']} {item['sha256'][:12]}... is not to be found{where}; name its folder with --inputs",
         )
 
-    def _calibration_places(self, item: Any) -> Iterator[Place]:
+    def _record_places(self, item: Any) -> Iterator[Place]:
         place = place_of(str(item.get("uri", "")))
         yield _whatever_tag(place)
         yield self._record.parent / place.name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from core.errors import InputError, Problem, UndefinedError
 from core.instrument.spec import DeclaredSpec, InstrumentSpec
+from core.simulation.spec import CertificateSpec, ChainSpec, CorrectionSpec, ObservedRateSpec, SimulationSpec
 
 MAX_SPEC_BYTES = 1_000_000
 
@@ -80,6 +81,23 @@ def load_declared(path: Path) -> DeclaredSpec:
     return load_spec(path, DeclaredSpec)
 
 
+_SIMULATIONS: Mapping[Any, type[SimulationSpec]] = {
+    1: ObservedRateSpec,
+    2: CorrectionSpec,
+    3: ChainSpec,
+    "certificate": CertificateSpec,
+}
+
+
+def build_simulation(data: Any, source: str) -> SimulationSpec:
+    """Build the spec of a simulation from plain data, of the kind that its `stage` says; see `load_spec`."""
+    stage = data.get("stage") if isinstance(data, dict) else None
+    kind = _SIMULATIONS.get(stage) if isinstance(stage, (int, str)) else None
+    if kind is None:
+        raise InputError.of(source, f"stage {stage!r} is not one of {', '.join(map(str, _SIMULATIONS))}")
+    return build_spec(data, kind, source)
+
+
 def load_spec(path: Path, kind: type[T]) -> T:
     """Read a spec of a kind.
 
@@ -129,8 +147,10 @@ def _odd_values(data: Any, switches: set[str], where: str) -> Iterator[str]:
 
 
 def _switches(kind: Any) -> set[str]:
-    """Names of the keys that are true or false."""
-    return {name for name, hint in get_type_hints(kind).items() if hint is bool}
+    """Names of the keys that are true or false, in a spec and the specs within it."""
+    hints = get_type_hints(kind)
+    inside = (inner for hint in hints.values() for inner in (hint, *get_args(hint)) if is_dataclass(inner))
+    return {name for name, hint in hints.items() if hint is bool}.union(*map(_switches, inside))
 
 
 def _message(item: Any, known: list[str]) -> str:

@@ -30,7 +30,7 @@ from core.data.scores import (
 from core.data.vocabulary import MAX_CATEGORIES, RESERVED_CATEGORIES, category_name
 from core.errors import InputError, Problem
 from core.instrument.collapse import unit_masks
-from core.instrument.golden_table import GoldenScores, GoldenTable, golden_scores
+from core.instrument.golden_table import GoldenScores, GoldenTable, cluster_codes, golden_scores
 from core.instrument.tally import ScatteredTracesError, Tally, UnitCounts, chosen_attempts, decisions_of
 from core.records import FileReference
 from tasks.readers import Source, open_source, reader_names
@@ -472,6 +472,50 @@ def write_golden_maxima(table: GoldenTable, path: Path) -> int:
         columns[f"slice.{name}"] = pa.array(values, pa.string())
     pq.write_table(pa.table(columns), path, compression="zstd")
     return len(table.trace_ids)
+
+
+def read_golden_maxima(file: InputFile, categories: Sequence[str], *, n_unmatched: int = 0) -> GoldenTable:
+    """Read back what `write_golden_maxima` wrote.
+
+    Parameters
+    ----------
+    file : InputFile
+    categories : sequence of str
+        All of the calibration's, in the order that the table is to have.
+    n_unmatched : int
+        Ids that stood in one table only; the file does not say.
+
+    Raises
+    ------
+    InputError
+        It is not such a file, or of other categories.
+    """
+    try:
+        table = pq.read_table(file.path)
+        scores = [table.column(name) for name in categories]
+        labels = [table.column(f"label.{name}").fill_null(-1).to_numpy().astype(np.int64) for name in categories]
+        names = table.column("cluster").to_pylist()
+        n_turns = table.column("n_turns").to_numpy().astype(np.int64)
+        trace_ids = tuple(table.column("trace_id").to_pylist())
+    except (KeyError, OSError, pa.ArrowException):
+        raise InputError.of(file.name, f"is no golden_maxima file of {', '.join(categories)}") from None
+    clusters = cluster_codes(names)
+    return GoldenTable(
+        trace_ids=trace_ids,
+        categories=tuple(categories),
+        labels=np.stack(labels, axis=1),
+        maxima=np.stack([score.fill_null(-np.inf).to_numpy() for score in scores], axis=1),
+        missing=np.stack([score.is_null().to_numpy() for score in scores], axis=1),
+        n_turns=n_turns,
+        cluster_names=tuple(name or "" for name in names) if any(names) else None,
+        clusters=clusters,
+        clustered=bool(np.bincount(clusters).max() > 1),
+        slices={
+            name.removeprefix("slice."): tuple(table.column(name).to_pylist())
+            for name in table.column_names[3 + 2 * len(categories) :]  # behind a score and a label a category
+        },
+        n_unmatched=n_unmatched,
+    )
 
 
 def load_reported(

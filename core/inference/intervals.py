@@ -1,4 +1,4 @@
-"""Intervals for one observed proportion (SPEC 7.2)."""
+"""Intervals for one observed proportion (SPEC 7)."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def whole_count(field: str, value: object) -> int:
     >>> whole_count("n_flagged", 12.0)
     12
     """
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):  # SupportsIndex is slow to ask
         number = int(value)
     elif isinstance(value, SupportsIndex):
         number = operator.index(value)
@@ -300,6 +300,176 @@ def wilson_limits(rate: float, n: float, *, z: float) -> tuple[float, float]:
     if not (n > 0.0 and math.isfinite(n)):
         raise UndefinedError("n", n, "the Wilson interval needs a finite effective size above 0")
     return _wilson(rate, n, z, finite_sample=1.0)
+
+
+def clopper_pearson_interval(
+    n_flagged: int, n_traces: int, *, confidence_level: float = DEFAULT_CONFIDENCE_LEVEL
+) -> Interval:
+    """Clopper-Pearson interval of the observed rate, from Beta quantiles (SPEC 7.3).
+
+    It covers at least at its level whatever the rate, and mostly above it.
+
+    Parameters
+    ----------
+    n_flagged : int
+        Flagged traces, in [0, n_traces].
+    n_traces : int
+        Independent traces, at least 1.
+    confidence_level : float
+        In (0, 1).
+
+    Returns
+    -------
+    Interval
+        Inside [0, 1], never of zero width; ``low`` is exactly 0 at 0 flagged, ``high`` exactly 1 at all.
+
+    Raises
+    ------
+    UndefinedError
+        If a count is no whole number, ``n_flagged`` is outside [0, n_traces], there is no trace, or the level is
+        outside (0, 1).
+
+    References
+    ----------
+    Clopper & Pearson (1934), Biometrika 26:404-413.
+
+    Examples
+    --------
+    >>> interval = clopper_pearson_interval(5, 100)
+    >>> round(interval.low, 6), round(interval.high, 6)
+    (0.016432, 0.112835)
+    """
+    k, n = part_of_whole("n_flagged", n_flagged, "n_traces", n_traces)
+    if n < 1:
+        raise UndefinedError("n_traces", n, "the Clopper-Pearson interval needs at least 1 trace")
+    low, high = clopper_pearson(k / n, n, confidence_level=confidence_level)
+    return Interval(low=low, high=high, confidence_level=float(confidence_level), method="clopper_pearson")
+
+
+def clopper_pearson(rate: float, n: float, *, confidence_level: float) -> tuple[float, float]:
+    """Clopper-Pearson limits for an effective, possibly non-integer sample size (SPEC 7.3).
+
+    With x = rate n, the alpha/2 quantile of Beta(x, n - x + 1) and the 1 - alpha/2 quantile of Beta(x + 1, n - x).
+
+    Parameters
+    ----------
+    rate : float
+        Observed proportion, in [0, 1].
+    n : float
+        Effective sample size, greater than 0.
+    confidence_level : float
+        In (0, 1).
+
+    Returns
+    -------
+    tuple of float
+        ``(low, high)`` inside [0, 1]; exactly 0 at rate 0 and exactly 1 at rate 1.
+
+    Raises
+    ------
+    UndefinedError
+        If ``rate`` is outside [0, 1], ``n`` is not finite and above 0, or the level is outside (0, 1).
+
+    Examples
+    --------
+    >>> [round(limit, 4) for limit in clopper_pearson(0.1, 37.5, confidence_level=0.95)]
+    [0.0264, 0.2426]
+    """
+    return _beta_limits(rate, n, confidence_level, low_prior=(0.0, 1.0), high_prior=(1.0, 0.0))
+
+
+def jeffreys_interval(n_flagged: int, n_traces: int, *, confidence_level: float = DEFAULT_CONFIDENCE_LEVEL) -> Interval:
+    """Jeffreys interval of the observed rate: central, under the prior Beta(1/2, 1/2) (SPEC 7.4).
+
+    Parameters
+    ----------
+    n_flagged : int
+        Flagged traces, in [0, n_traces].
+    n_traces : int
+        Independent traces, at least 1.
+    confidence_level : float
+        In (0, 1).
+
+    Returns
+    -------
+    Interval
+        Inside [0, 1], never of zero width; ``low`` is set to 0 at 0 flagged, ``high`` to 1 at all.
+
+    Raises
+    ------
+    UndefinedError
+        If a count is no whole number, ``n_flagged`` is outside [0, n_traces], there is no trace, or the level is
+        outside (0, 1).
+
+    References
+    ----------
+    Brown, Cai & DasGupta (2001), Stat. Sci. 16:101-133, with their ends at 0 and n.
+
+    Examples
+    --------
+    >>> interval = jeffreys_interval(142, 742)
+    >>> round(interval.low, 6), round(interval.high, 6)
+    (0.164302, 0.22085)
+    """
+    k, n = part_of_whole("n_flagged", n_flagged, "n_traces", n_traces)
+    if n < 1:
+        raise UndefinedError("n_traces", n, "the Jeffreys interval needs at least 1 trace")
+    low, high = jeffreys(k / n, n, confidence_level=confidence_level)
+    return Interval(low=low, high=high, confidence_level=float(confidence_level), method="jeffreys")
+
+
+def jeffreys(rate: float, n: float, *, confidence_level: float) -> tuple[float, float]:
+    """Jeffreys limits for an effective, possibly non-integer sample size (SPEC 7.4).
+
+    With x = rate n, the alpha/2 and 1 - alpha/2 quantiles of Beta(x + 1/2, n - x + 1/2).
+
+    Parameters
+    ----------
+    rate : float
+        Observed proportion, in [0, 1].
+    n : float
+        Effective sample size, greater than 0.
+    confidence_level : float
+        In (0, 1).
+
+    Returns
+    -------
+    tuple of float
+        ``(low, high)`` inside [0, 1]; exactly 0 at rate 0 and exactly 1 at rate 1, which the quantiles are not.
+
+    Raises
+    ------
+    UndefinedError
+        If ``rate`` is outside [0, 1], ``n`` is not finite and above 0, or the level is outside (0, 1).
+
+    Examples
+    --------
+    >>> [round(limit, 4) for limit in jeffreys(0.1, 37.5, confidence_level=0.95)]
+    [0.0334, 0.2252]
+    """
+    return _beta_limits(rate, n, confidence_level, low_prior=(0.5, 0.5), high_prior=(0.5, 0.5))
+
+
+def _beta_limits(
+    rate: float,
+    n: float,
+    confidence_level: float,
+    *,
+    low_prior: tuple[float, float],
+    high_prior: tuple[float, float],
+) -> tuple[float, float]:
+    check_confidence_level(confidence_level)
+    if not (n > 0.0 and math.isfinite(n)):
+        raise UndefinedError("n", n, "needs a finite effective size above 0")
+    if not 0.0 <= rate <= 1.0:
+        raise UndefinedError("rate", rate, "must lie in [0, 1]")
+    from scipy.special import betainccinv, betaincinv  # 0.3 s to import: not every command needs it
+
+    tail = (1.0 - confidence_level) / 2.0
+    x, rest = rate * n, (1.0 - rate) * n
+    low = 0.0 if rate == 0.0 else float(betaincinv(x + low_prior[0], rest + low_prior[1], tail))
+    high = 1.0 if rate == 1.0 else float(betainccinv(x + high_prior[0], rest + high_prior[1], tail))
+    return low, high
 
 
 def _wilson(rate: float, n: float, z: float, *, finite_sample: float) -> tuple[float, float]:

@@ -18,8 +18,8 @@ from core.inference.intervals import DEFAULT_CONFIDENCE_LEVEL, check_confidence_
 LAW_POINTS = 100
 """Points on which each golden class's law is summed; one with fewer likely counts is summed exactly."""
 
-PAIR_POINTS = 20_000
-"""The same for discordant pairs, of which there is one law only: exact up to some ten million pairs."""
+PAIR_POINTS = 2_000
+"""The same for the number of discordant pairs: exact up to some 20,000 of them."""
 
 LAW_REACH = 7.0
 """Standard deviations of a count that are summed: what lies beyond is below 1e-11."""

@@ -7,6 +7,7 @@ counts into effective ones, and the record carries those so that a reader can re
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -344,10 +345,22 @@ def melded_interval(
     >>> round(interval.low, 2), round(interval.high, 2)
     (0.2, 0.4)
     """
+    return melded_intervals([counts], confidence_level, rng, draws)[0]
+
+
+def melded_intervals(
+    counts: Sequence[Counts], confidence_level: float, rng: np.random.Generator, draws: int
+) -> list[PrevalenceInterval]:
+    """Melded intervals of many data sets, in one draw (SPEC 8.4).
+
+    Parameters and errors as in `melded_interval`, which is this with one data set. Memory is that of
+    ``len(counts) * draws`` numbers.
+    """
     _check_draws(counts, confidence_level, draws)
-    x, n = counts.flagged, counts.traces
-    c, m0 = counts.negatives - counts.true_negatives, counts.negatives
-    a, m1 = counts.true_positives, counts.positives
+    x, n = _column(counts, "flagged"), _column(counts, "traces")
+    b, m0 = _column(counts, "true_negatives"), _column(counts, "negatives")
+    a, m1 = _column(counts, "true_positives"), _column(counts, "positives")
+    c = m0 - b
     lowest = _corrected_draws(
         _beta(rng, x, n - x + 1.0, draws),
         _beta(rng, c + 1.0, m0 - c, draws),
@@ -360,7 +373,7 @@ def melded_interval(
         _beta(rng, a, m1 - a + 1.0, draws),
         undecided=1.0,
     )
-    return _quantile_interval(lowest, highest, confidence_level, "melded")
+    return _quantile_intervals(lowest, highest, confidence_level, "melded")
 
 
 def bootstrap_interval(
@@ -403,11 +416,23 @@ def bootstrap_interval(
     >>> 0.19 < interval.low < 0.22 and 0.37 < interval.high < 0.40
     True
     """
+    return bootstrap_intervals([counts], confidence_level, rng, draws)[0]
+
+
+def bootstrap_intervals(
+    counts: Sequence[Counts], confidence_level: float, rng: np.random.Generator, draws: int
+) -> list[PrevalenceInterval]:
+    """Bootstrap intervals of many data sets, in one draw (SPEC 8.5).
+
+    Parameters and errors as in `bootstrap_interval`, which is this with one data set. Memory is that of
+    ``len(counts) * draws`` numbers.
+    """
     _check_draws(counts, confidence_level, draws)
-    observed = _redrawn_rate(rng, counts.flagged, counts.traces, draws)
-    true_positive_rate = _redrawn_rate(rng, counts.true_positives, counts.positives, draws)
-    false_positive_rate = 1.0 - _redrawn_rate(rng, counts.true_negatives, counts.negatives, draws)
-    return _quantile_interval(
+    observed = _redrawn_rate(rng, _column(counts, "flagged"), _column(counts, "traces"), draws)
+    true_positive_rate = _redrawn_rate(rng, _column(counts, "true_positives"), _column(counts, "positives"), draws)
+    passed_rate = _redrawn_rate(rng, _column(counts, "true_negatives"), _column(counts, "negatives"), draws)
+    false_positive_rate = 1.0 - passed_rate
+    return _quantile_intervals(
         _corrected_draws(observed, false_positive_rate, true_positive_rate, undecided=0.0),
         _corrected_draws(observed, false_positive_rate, true_positive_rate, undecided=1.0),
         confidence_level,
@@ -780,24 +805,31 @@ def _prevalence_interval(
     )
 
 
-def _beta(rng: np.random.Generator, a: float, b: float, draws: int) -> _Draws:
-    if a <= 0.0:
-        return np.zeros(draws)
-    if b <= 0.0:
-        return np.ones(draws)
-    return rng.beta(a, b, size=draws)
+def _column(counts: Sequence[Counts], field: str) -> _Draws:
+    return np.array([[getattr(each, field)] for each in counts], np.float64).reshape(-1, 1)
 
 
-def _redrawn_rate(rng: np.random.Generator, x: float, n: float, draws: int) -> _Draws:
+def _beta(rng: np.random.Generator, a: _Draws, b: _Draws, draws: int) -> _Draws:
+    # One row a data set; a zero shape is a point mass, and takes no random numbers.
+    proper = ((a > 0.0) & (b > 0.0)).ravel()
+    drawn = np.repeat(np.where(a <= 0.0, 0.0, 1.0), draws, axis=1)
+    drawn[proper] = rng.beta(a[proper], b[proper], size=(np.count_nonzero(proper), draws))
+    return drawn
+
+
+def _redrawn_rate(rng: np.random.Generator, x: _Draws, n: _Draws, draws: int) -> _Draws:
     rate = (x + 1.0) / (n + 2.0)
-    below = max(1, math.floor(n))
-    if n <= below:
-        return rng.binomial(below, rate, size=draws) / below
+    below = np.maximum(1.0, np.floor(n))
+    whole = (n <= below).ravel()
+    drawn = np.empty((len(n), draws))
+    k = below[whole]
+    drawn[whole] = rng.binomial(k.astype(np.int64), rate[whole], size=(len(k), draws)) / k
     # A mixture of sizes k has variance rate (1 - rate) E[1/k]; this share of floor(n) makes E[1/k] = 1/n.
-    above = below + 1
-    share_below = below * (above - n) / n
-    sizes = np.where(rng.random(draws) < share_below, below, above)
-    return rng.binomial(sizes, rate) / sizes
+    k, size = below[~whole], n[~whole]
+    share_below = k * (k + 1.0 - size) / size
+    sizes = np.where(rng.random((len(k), draws)) < share_below, k, k + 1.0)
+    drawn[~whole] = rng.binomial(sizes.astype(np.int64), rate[~whole]) / sizes
+    return drawn
 
 
 def _corrected_draws(observed: _Draws, false_positive: _Draws, true_positive: _Draws, *, undecided: float) -> _Draws:
@@ -807,11 +839,13 @@ def _corrected_draws(observed: _Draws, false_positive: _Draws, true_positive: _D
     return corrected
 
 
-def _quantile_interval(lowest: _Draws, highest: _Draws, confidence_level: float, method: Method) -> PrevalenceInterval:
+def _quantile_intervals(
+    lowest: _Draws, highest: _Draws, confidence_level: float, method: Method
+) -> list[PrevalenceInterval]:
     tail = (1.0 - confidence_level) / 2.0
-    ends = float(np.quantile(lowest, tail)), float(np.quantile(highest, 1.0 - tail))
+    lows, highs = np.quantile(lowest, tail, axis=1).tolist(), np.quantile(highest, 1.0 - tail, axis=1).tolist()
     # The two laws are ordered inside [0, 1]; outside, with a handful of counts, the ends may swap.
-    return _prevalence_interval(min(ends), max(ends), method)
+    return [_prevalence_interval(min(ends), max(ends), method) for ends in zip(lows, highs, strict=True)]
 
 
 def _discriminating(youden_j: float) -> float:
@@ -829,8 +863,9 @@ def _check_z(z: float) -> None:
     quantile_and_level(DEFAULT_CONFIDENCE_LEVEL, z)
 
 
-def _check_draws(counts: Counts, confidence_level: float, draws: int) -> None:
+def _check_draws(counts: Sequence[Counts], confidence_level: float, draws: int) -> None:
     check_confidence_level(confidence_level)
-    _discriminating(counts.youden_j)
+    for each in counts:
+        _discriminating(each.youden_j)
     if draws < 100:
         raise UndefinedError("draws", draws, "needs at least 100 draws")

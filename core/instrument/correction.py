@@ -12,6 +12,7 @@ from core.errors import UndefinedError
 from core.inference.clusters import MIN_CLUSTERS, EffectiveSample, effective_sample, t_factor
 from core.inference.intervals import normal_quantile
 from core.inference.prevalence import (
+    MELDED_DRAWS,
     CorrectedPrevalence,
     Counts,
     PrevalenceInterval,
@@ -96,8 +97,23 @@ def prevalence_of(
     spec: MeasurementSpec,
     clustered: bool,
     stream: int,
+    melded_draws: int | None = MELDED_DRAWS,
 ) -> Prevalence:
-    """Correct the observed rate, or say why it cannot be corrected."""
+    """Correct the observed rate, or say why it cannot be corrected.
+
+    Parameters
+    ----------
+    sample : Sample
+    judged : Calibrated
+    calibration : Calibration
+    spec : MeasurementSpec
+    clustered : bool
+        Whether some cluster holds more than one unit.
+    stream : int
+        Which stream of random numbers, besides the spec's seed.
+    melded_draws : int or None
+        Draws of the melded interval, which takes nearly all of the time; None leaves it out (in simulations).
+    """
     judge = figures_of(judged, calibration.confidence_level, spec.confidence_level)
     if judge is None:
         status: Status = "not_calibrated" if judged.status == "not_calibrated" else "below_detection_floor"
@@ -140,7 +156,8 @@ def prevalence_of(
         )  # fmt: skip
         return Prevalence(status="insufficient_data", notes=(*notes, *why), effective=effective, turns=turns)
     notes += production_notes(production)
-    return _corrected(effective, spec, stream, notes, _apparent(inside, judge, z, valid_here=True), turns)
+    apparent = _apparent(inside, judge, z, valid_here=True)
+    return _corrected(effective, spec, stream, notes, apparent, turns, melded_draws)
 
 
 def _effective(
@@ -238,16 +255,15 @@ def _delta_limits(delta: PrevalenceInterval) -> DeltaLimits:
     return DeltaLimits(low=delta.low, high=delta.high, variance=delta.variance, degenerate=delta.degenerate)
 
 
-def _corrected(
-    effective: EffectiveMeasurement,
-    spec: MeasurementSpec,
-    stream: int,
-    notes: Sequence[str],
-    apparent: ApparentPrevalence | None,
-    turns: tuple[TurnShare, ...],
-) -> Prevalence:
-    """Correct the rate on effective counts, with every interval that the record shows."""
-    counts = Counts(
+def effective_counts(effective: EffectiveMeasurement) -> Counts:
+    """Return the counts behind a corrected rate, as its record holds them.
+
+    Raises
+    ------
+    UndefinedError
+        A side is worth nothing.
+    """
+    return Counts(
         flagged=effective.n_flagged,
         traces=effective.n_units,
         true_positives=effective.true_positives,
@@ -255,6 +271,19 @@ def _corrected(
         true_negatives=effective.true_negatives,
         negatives=effective.n_negative,
     )
+
+
+def _corrected(
+    effective: EffectiveMeasurement,
+    spec: MeasurementSpec,
+    stream: int,
+    notes: Sequence[str],
+    apparent: ApparentPrevalence | None,
+    turns: tuple[TurnShare, ...],
+    melded_draws: int | None,
+) -> Prevalence:
+    """Correct the rate on effective counts, with every interval that the record shows."""
+    counts = effective_counts(effective)
     z = normal_quantile(spec.confidence_level)
     estimate = effective_prevalence(
         counts,
@@ -275,7 +304,11 @@ def _corrected(
         return known
     lang_reiczigel = lang_reiczigel_interval(counts, z)
     interval = lang_reiczigel if estimate.interval.degenerate else estimate.interval
-    melded = melded_interval(counts, spec.confidence_level, np.random.default_rng([spec.seed, stream]))
+    melded = None
+    if melded_draws is not None:
+        rng = np.random.default_rng([spec.seed, stream])
+        ends = melded_interval(counts, spec.confidence_level, rng, draws=melded_draws)
+        melded = Limits(low=ends.low, high=ends.high)
     return replace(
         known,
         value=estimate.value,
@@ -286,7 +319,7 @@ def _corrected(
         ),
         lang_reiczigel=Limits(low=lang_reiczigel.low, high=lang_reiczigel.high),
         delta=_delta_limits(delta_interval(counts, z)),
-        melded=Limits(low=melded.low, high=melded.high),
+        melded=melded,
         judge_shift=judge_shift_sensitivity(counts.observed_rate, effective.sensitivity, effective.specificity),
         apparent=apparent,
     )

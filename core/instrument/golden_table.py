@@ -97,7 +97,7 @@ def join(golden: GoldenSet, scores: GoldenScores, *, allow_unmatched: bool, wher
     rows = np.array([row_of[golden.trace_ids[i]] for i in both], np.int64)
     ids = tuple(golden.trace_ids[i] for i in both)
     names = _clusters(golden, scores, both, rows, where)
-    codes = _cluster_codes(names or [None] * len(ids))
+    codes = cluster_codes(names or [None] * len(ids))
     return GoldenTable(
         trace_ids=ids,
         categories=golden.categories,
@@ -113,7 +113,7 @@ def join(golden: GoldenSet, scores: GoldenScores, *, allow_unmatched: bool, wher
     )
 
 
-def _cluster_codes(names: Sequence[str | None]) -> Ints:
+def cluster_codes(names: Sequence[str | None]) -> Ints:
     """Number the clusters as the sorted traces bring them up, so that their names do not steer the resampling."""
     code_of: dict[str | int, int] = {}
     keys = [name or i for i, name in enumerate(names)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from core.inference.prevalence import JudgeShift
 from core.instrument.spec import JudgeIdentity
@@ -30,6 +30,8 @@ class ObservedInterval:
     n_effective : float or None
     independent : Limits or None
         The papers' literal interval, as if the units were independent; given when they are clustered.
+    clopper_pearson, jeffreys : Limits or None
+        Beside a defined interval, on the same `n_effective`; records made before these were added have none.
     """
 
     status: Literal["defined", "undefined"]
@@ -38,6 +40,8 @@ class ObservedInterval:
     method: str | None = None
     n_effective: float | None = None
     independent: Limits | None = None
+    clopper_pearson: Limits | None = None
+    jeffreys: Limits | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,12 +189,38 @@ class AttributeRate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CertificateLink:
+    """The certificate of a calibration: how its intervals did under known truth (SPEC 14.4).
+
+    Attributes
+    ----------
+    id : str
+        Of the simulation's record.
+    coverage, mc_error : float
+        Of the cell with the lowest coverage, and the Monte-Carlo error there.
+    mean_coverage : float
+        Over all cells.
+    confidence_level : float in (0, 1)
+        At which it was made.
+    sufficient : bool
+        Whether the coverage is close enough to that level for the interval to be evidence.
+    """
+
+    id: str
+    coverage: float
+    mc_error: float
+    mean_coverage: float
+    confidence_level: float
+    sufficient: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationLink:
-    """The calibration behind a measurement."""
+    """The calibration behind a measurement, with its certificate if one was found."""
 
     id: str
     source: str
-    certificate: Any = None
+    certificate: CertificateLink | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

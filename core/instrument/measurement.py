@@ -10,6 +10,7 @@ from core.instrument.calibrated import Calibrated, Calibration
 from core.instrument.correction import prevalence_of
 from core.instrument.measured import (
     CalibrationLink,
+    CertificateLink,
     Limits,
     Measured,
     Measurement,
@@ -54,6 +55,7 @@ def measure(
     judge: JudgeIdentity,
     judge_source: str,
     judge_accepted: bool = False,
+    certificate: CertificateLink | None = None,
 ) -> Measurement:
     """Measure production with a calibrated instrument.
 
@@ -71,6 +73,8 @@ def measure(
         ``scores`` or ``assumed``.
     judge_accepted : bool
         The judge is not the calibration's, and the user takes it all the same.
+    certificate : CertificateLink, optional
+        How the calibration's intervals did under known truth; the measurement says where that is not enough.
 
     Returns
     -------
@@ -90,9 +94,11 @@ def measure(
         notes.append(
             f"measured with {judge}, calibrated with {calibration.judge}: accepted by the user, not shown to hold"
         )
+    if certificate is not None:
+        notes += _certificate_notes(certificate, spec.confidence_level)
     return Measurement(
         **survey(counts, spec, judge=judge, judge_source=judge_source, judge_accepted=judge_accepted),
-        calibration=CalibrationLink(id=calibration_id, source=calibration.calibration_source),
+        calibration=CalibrationLink(id=calibration_id, source=calibration.calibration_source, certificate=certificate),
         composite_categories=names,
         composite=_coherent(composite, measured),
         categories={
@@ -102,6 +108,22 @@ def measure(
         left_out=left_out,
         notes=tuple(notes),
     )
+
+
+def _certificate_notes(certificate: CertificateLink, confidence_level: float) -> list[str]:
+    """Say what a certificate says against the interval, or leaves open about it."""
+    notes = []
+    if not certificate.sufficient:
+        notes.append(
+            f"the interval of this instrument covered only {100 * certificate.coverage:.1f}% of simulated truths where "
+            f"it did worst, at a nominal {100 * certificate.confidence_level:g}%: too few for it to be evidence"
+        )
+    if certificate.confidence_level != confidence_level:
+        notes.append(
+            f"the certificate was made at {100 * certificate.confidence_level:g}%; how intervals of "
+            f"{100 * confidence_level:g}% cover was not simulated"
+        )
+    return notes
 
 
 def _measured(

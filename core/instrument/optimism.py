@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from core.instrument.threshold import RankedScores
+from core.instrument.kernels import counter
+from core.instrument.resampling import NO_CLASS, Engine, RankedScores, RankedTable, count_resamples
+from core.instrument.search import joint_counter
+from core.instrument.spec import ThresholdSpec
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -40,6 +42,8 @@ def bootstrap_optimism(
     *,
     resamples: int,
     rng: np.random.Generator,
+    engine: Engine = "auto",
+    thresholds: ThresholdSpec | None = None,
 ) -> tuple[list[Optimism], Optimism]:
     """Estimate the optimism of each category and of the composite.
 
@@ -59,6 +63,10 @@ def bootstrap_optimism(
     resamples : int
         At least 1.
     rng : numpy.random.Generator
+    engine : {'auto', 'numpy', 'numba'}
+        Who counts; the figures are the same. See `core.instrument.kernels.counter`.
+    thresholds : ThresholdSpec, optional
+        How thresholds are chosen together on every resample; without it, or by ``youden``, each for itself.
 
     Returns
     -------
@@ -69,46 +77,42 @@ def bootstrap_optimism(
     ----------
     Harrell, Lee and Mark (1996). Statistics in Medicine 15, 361-387 (bootstrap optimism).
     """
-    ranked = [RankedScores(scores[:, c], labels[:, c]) for c in range(scores.shape[1])]
-    n_clusters = int(clusters.max()) + 1
-    totals = np.zeros((len(ranked) + 1, 3))
-    for _ in range(resamples):
-        drawn = np.bincount(rng.integers(0, n_clusters, n_clusters), minlength=n_clusters)
-        _add_resample(totals, ranked, composite, drawn[clusters])
-    optimisms = [_mean(row, resamples) for row in totals]
-    return optimisms[:-1], optimisms[-1]
+    table = RankedTable.of(scores, labels, composite, clusters)
+    if thresholds is None or thresholds.objective == "youden":
+        count = counter(table, resamples, engine)
+    else:
+        count = joint_counter(table, thresholds)
+    counted = count_resamples(table, count, resamples, rng)
+    return (
+        [_of_category(category, counted.categories[:, c]) for c, category in enumerate(table.categories)],
+        _of_composite(counted.composite, int((composite == 1).sum()), int((composite == 0).sum())),
+    )
 
 
-def _add_resample(totals: Floats, ranked: Sequence[RankedScores], composite: Ints, weights: Ints) -> None:
-    flagged: npt.NDArray[np.bool_] | None = np.zeros(len(weights), bool)
-    for c, category in enumerate(ranked):
-        best = category.best_rank(weights)
-        if best is None:
-            flagged = None
-            continue
-        rank, sensitivity, specificity = best
-        original_sensitivity, original_specificity = category.rates_at(rank)
-        totals[c] += (sensitivity - original_sensitivity, specificity - original_specificity, 1)
-        if flagged is not None:
-            flagged |= category.rank <= rank
-    if flagged is None:
-        return
-    on_resample, on_original = _rates(flagged, composite, weights), _rates(flagged, composite, None)
-    if on_resample is not None and on_original is not None:
-        totals[-1] += (on_resample[0] - on_original[0], on_resample[1] - on_original[1], 1)
+def _of_category(category: RankedScores, counts: Ints) -> Optimism:
+    rank, true_positives, n_positive, false_positives, n_negative = counts[counts[:, 0] != NO_CLASS].T
+    if not len(rank):
+        return Optimism(resamples=len(counts))
+    sensitivity = true_positives / n_positive - category.positive_at[rank] / category.n_positive
+    specificity = (1.0 - false_positives / n_negative) - (1.0 - category.negative_at[rank] / category.n_negative)
+    return _mean(sensitivity, specificity, len(counts))
 
 
-def _rates(flagged: npt.NDArray[np.bool_], truth: Ints, weights: Ints | None) -> tuple[float, float] | None:
-    weight = np.ones(len(truth), np.int64) if weights is None else weights
-    positive, negative = weight * (truth == 1), weight * (truth == 0)
-    n_positive, n_negative = int(positive.sum()), int(negative.sum())
-    if not (n_positive and n_negative):
-        return None
-    return int(positive[flagged].sum()) / n_positive, int(negative[~flagged].sum()) / n_negative
+def _of_composite(counts: Ints, n_positive: int, n_negative: int) -> Optimism:
+    used = counts[(counts[:, 1] > 0) & (counts[:, 3] > 0)]
+    if not len(used):
+        return Optimism(resamples=len(counts))
+    sensitivity = used[:, 0] / used[:, 1] - used[:, 4] / n_positive
+    specificity = used[:, 2] / used[:, 3] - used[:, 5] / n_negative
+    return _mean(sensitivity, specificity, len(counts))
 
 
-def _mean(row: Floats, resamples: int) -> Optimism:
-    used = int(row[2])
-    if not used:
-        return Optimism(resamples=resamples)
-    return Optimism(sensitivity=float(row[0] / used), specificity=float(row[1] / used), resamples=resamples, used=used)
+def _mean(sensitivity: Floats, specificity: Floats, resamples: int) -> Optimism:
+    # Added one after the other, as np.cumsum does and np.sum does not: the same sum for any batches.
+    n = len(sensitivity)
+    return Optimism(
+        sensitivity=float(np.cumsum(sensitivity)[-1] / n) + 0.0,
+        specificity=float(np.cumsum(specificity)[-1] / n) + 0.0,
+        resamples=resamples,
+        used=n,
+    )

@@ -18,7 +18,7 @@ from core.inference.clusters import (
     EffectiveSample,
     effective_sample,
 )
-from core.inference.intervals import modified_wilson, normal_quantile, wilson_interval
+from core.inference.intervals import clopper_pearson, jeffreys, modified_wilson, normal_quantile, wilson_interval
 from core.instrument.measured import Limits, Measured, ObservedInterval, Prevalence, TurnShare
 from core.instrument.spec import JudgeIdentity, MeasurementSpec
 from core.instrument.strata import Stratum, bin_labels, production_weights
@@ -100,25 +100,38 @@ def observed(sample: Sample, counts: UnitCounts, spec: MeasurementSpec, prevalen
 
 
 def observed_interval(sample: Sample, clustered: bool, confidence_level: float) -> ObservedInterval:
-    """Return the modified Wilson interval (SPEC 7.2), on effective counts when units are clustered."""
+    """Return the modified Wilson interval (SPEC 7.2), on effective counts when units are clustered.
+
+    Clopper-Pearson and Jeffreys (SPEC 7.3, 7.4) stand beside it, on the same counts.
+    """
     if sample.n_units < 2:
         return ObservedInterval(status="undefined")
     plain = wilson_interval(sample.n_flagged, sample.n_units, confidence_level=confidence_level)
+    rate = sample.n_flagged / sample.n_units
     if not clustered:
         return ObservedInterval(
             status="defined", low=plain.low, high=plain.high, method="modified_wilson",
-            n_effective=float(sample.n_units),
+            **_beside(rate, float(sample.n_units), confidence_level),
         )  # fmt: skip
     independent = Limits(low=plain.low, high=plain.high)
     effective = effective_sample(sample.clusters, clustered=True, confidence_level=confidence_level)
     if effective.n_effective <= 1.0:
         return ObservedInterval(status="undefined", n_effective=effective.n_effective, independent=independent)
-    rate = sample.n_flagged / sample.n_units
     low, high = modified_wilson(rate, effective.n_effective, z=normal_quantile(confidence_level))
     return ObservedInterval(
-        status="defined", low=low, high=high, method="modified_wilson_effective",
-        n_effective=effective.n_effective, independent=independent,
+        status="defined", low=low, high=high, method="modified_wilson_effective", independent=independent,
+        **_beside(rate, effective.n_effective, confidence_level),
     )  # fmt: skip
+
+
+def _beside(rate: float, n_effective: float, confidence_level: float) -> dict[str, Any]:
+    exact = clopper_pearson(rate, n_effective, confidence_level=confidence_level)
+    central = jeffreys(rate, n_effective, confidence_level=confidence_level)
+    return {
+        "n_effective": n_effective,
+        "clopper_pearson": Limits(low=exact[0], high=exact[1]),
+        "jeffreys": Limits(low=central[0], high=central[1]),
+    }
 
 
 def turn_shares(

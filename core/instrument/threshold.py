@@ -87,10 +87,51 @@ def youden_threshold(scores: Any, labels: Any) -> YoudenThreshold:
             n_negative=n_negative,
         )
     return YoudenThreshold(
-        threshold=float(thresholds[best]),
+        threshold=float(thresholds[best]) + 0.0,  # -0.0 is 0
         true_positives=int(true_positives[best]),
         n_positive=n_positive,
         true_negatives=int(true_negatives[best]),
+        n_negative=n_negative,
+    )
+
+
+def swept_threshold(scores: Floats, labels: Ints) -> YoudenThreshold:
+    """Find what `youden_threshold` finds, bit for bit, many times faster (SPEC 3).
+
+    Positives and negatives are sorted apart; below the i-th smallest positive lie i positives and b(i) negatives,
+    and the objective there is b(i) P - i N. No other score can do better: the objective rises at positives only.
+
+    Parameters
+    ----------
+    scores : float64 array of shape (n,)
+        In [0, 1], no NaN: not checked here, `youden_threshold` checks.
+    labels : int64 array of shape (n,)
+        0 or 1; both must occur.
+
+    Raises
+    ------
+    UndefinedError
+        Labels of one class.
+
+    Examples
+    --------
+    >>> swept_threshold(np.array([.1, .4, .35, .8, .7, .6, .9, .2]), np.array([0, 0, 1, 1, 1, 0, 1, 0])).threshold
+    0.7
+    """
+    is_positive = labels == 1
+    positives, negatives = np.sort(scores[is_positive]), np.sort(scores[~is_positive])
+    n_positive, n_negative = len(positives), len(negatives)
+    if not (n_positive and n_negative):
+        raise UndefinedError("labels", "one class", "both classes must occur")
+    below = np.searchsorted(negatives, positives)
+    gain = below * n_positive - np.arange(0, n_positive * n_negative, n_negative)
+    best = n_positive - 1 - int(gain[::-1].argmax())  # of equal ones the highest score
+    found = bool(gain[best] > 0)
+    return YoudenThreshold(
+        threshold=float(positives[best]) + 0.0 if found else None,
+        true_positives=n_positive - best if found else 0,
+        n_positive=n_positive,
+        true_negatives=int(below[best]) if found else n_negative,
         n_negative=n_negative,
     )
 
@@ -108,68 +149,3 @@ def _checked(scores: Any, labels: Any) -> tuple[Floats, Ints]:
     if len(truth) == 0 or truth.min() == truth.max():
         raise UndefinedError("labels", "one class", "both classes must occur")
     return values, truth
-
-
-class RankedScores:
-    """Scores sorted once, so that a resample is a new weighting of ranks and never a new sort (SPEC 3).
-
-    Parameters
-    ----------
-    scores : float64 array of shape (n,)
-    labels : int array of shape (n,)
-        0, 1, or -1 for traces that do not count.
-
-    Notes
-    -----
-    Rank 0 is the highest score. A rank as threshold flags all ranks up to it; -1 flags nothing. On unit weights
-    the best rank's score is bit-equal to `youden_threshold`.
-    """
-
-    def __init__(self, scores: Floats, labels: Ints) -> None:
-        self.values = np.unique(scores)[::-1]
-        self.rank = np.searchsorted(-self.values, -scores)
-        self._positive = labels == 1
-        self._negative = labels == 0
-        n = len(self.values)
-        self._positive_at = np.cumsum(np.bincount(self.rank[self._positive], minlength=n))
-        self._negative_at = np.cumsum(np.bincount(self.rank[self._negative], minlength=n))
-
-    def best_rank(self, weights: Ints) -> tuple[int, float, float] | None:
-        """Find the Youden threshold of a resample.
-
-        Parameters
-        ----------
-        weights : int64 array of shape (n,)
-            How often each trace was drawn.
-
-        Returns
-        -------
-        tuple or None
-            Rank of the threshold (-1: none beats J = 0), sensitivity and specificity on the resample; None when
-            the resample lacks a class.
-        """
-        n = len(self.values)
-        positive = np.cumsum(_weighted_counts(self.rank, weights * self._positive, n))
-        negative = np.cumsum(_weighted_counts(self.rank, weights * self._negative, n))
-        n_positive, n_negative = int(positive[-1]), int(negative[-1])
-        if not (n_positive and n_negative):
-            return None
-        gain = positive * n_negative - negative * n_positive
-        best = int(np.argmax(gain))
-        if gain[best] <= 0:
-            return -1, 0.0, 1.0
-        return best, positive[best] / n_positive, 1.0 - negative[best] / n_negative
-
-    def rates_at(self, rank: int) -> tuple[float, float]:
-        """Sensitivity and specificity of a rank as threshold on the original traces."""
-        if rank < 0:
-            return 0.0, 1.0
-        return (
-            float(self._positive_at[rank] / self._positive_at[-1]),
-            float(1.0 - self._negative_at[rank] / self._negative_at[-1]),
-        )
-
-
-def _weighted_counts(rank: Ints, weights: Ints, n: int) -> Ints:
-    # Weights are small whole numbers: their float64 sums are exact.
-    return np.bincount(rank, weights=weights, minlength=n).astype(np.int64)

@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from tasks.archive import Written
     from tasks.storage import Place
     from tasks.tracking import Promotion
 
 SHOW_AFTER_SECONDS = 2.0
+SPEED_OVER_SECONDS = 600.0  # a chunk of a simulation may take a minute
 EXIT_INTERRUPTED = 130
 
 
@@ -65,6 +68,10 @@ def _checked_address(_: click.Context, __: click.Parameter, value: str | None) -
     return value
 
 
+workers_option = click.option(
+    "--workers", type=click.IntRange(1, 512), metavar="N",
+    help="Processes that simulate; figures do not depend on it. Default: the cores that are available.",
+)  # fmt: skip
 orchestrate_option = click.option(
     "--orchestrate", is_flag=True,
     help="Run as a Prefect flow, on a temporary server if PREFECT_API_URL names none. With PREFECT_API_URL always so.",
@@ -78,33 +85,47 @@ tracking_option = click.option(
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int], None]]:
     """Count rows on the terminal, once the work has lasted two seconds."""
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    with counted_progress(what) as begin:
+        yield begin(None)
+
+
+@contextmanager
+def counted_progress(what: str) -> Iterator[Callable[[int | None], Callable[[int], None]]]:
+    """Give a function that is told how much there is to do, if that is known, and returns the callback that counts.
+
+    Nothing is shown before the work has lasted two seconds; with a total also how long it will take.
+    """
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     from tasks.reporting.terminal import console
 
     screen = console(stderr=True)
     if not screen.is_terminal:
-        yield lambda _: None
+        yield lambda _: lambda _: None
         return
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TextColumn("{task.completed:,}"),
-        TimeElapsedColumn(),
-    )
-    bar = Progress(*columns, console=screen, transient=True)
-    task = bar.add_task(what, total=None)
-    began = time.monotonic()
+    bars: list[Progress] = []
 
-    def advance(rows: int) -> None:
-        if not bar.live.is_started and time.monotonic() - began > SHOW_AFTER_SECONDS:
-            bar.start()
-        bar.advance(task, rows)
+    def begin(total: int | None) -> Callable[[int], None]:
+        known = f"{{task.completed:,}} of {total:,}" if total else "{task.completed:,}"
+        ahead = (BarColumn(), TextColumn("time left"), TimeRemainingColumn()) if total else ()
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn(known), TimeElapsedColumn(), *ahead)
+        bar = Progress(*columns, console=screen, transient=True, speed_estimate_period=SPEED_OVER_SECONDS)
+        bars.append(bar)
+        task = bar.add_task(what, total=total)
+        began = time.monotonic()
+
+        def advance(count: int) -> None:
+            if not bar.live.is_started and time.monotonic() - began > SHOW_AFTER_SECONDS:
+                bar.start()
+            bar.advance(task, count)
+
+        return advance
 
     try:
-        yield advance
+        yield begin
     finally:
-        bar.stop()
+        for bar in bars:
+            bar.stop()
 
 
 def plain_name(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
@@ -230,17 +251,21 @@ def check_tracked(written: Written, tracking_uri: str | None) -> None:
         )
 
 
-def show(written: Written, report: Callable[[Any], Any], *, as_json: bool) -> None:
-    """Print a record: as JSON alone, or the report and the record's path."""
+def show(
+    written: Written, report: Callable[[Any], Any], *, as_json: bool, more: Callable[[Any], Text | None] | None = None
+) -> None:
+    """Print a record: as JSON alone, or the report, a line `more` that has to stay whole, and the record's path."""
     from tasks.archive import dumped
     from tasks.reporting.terminal import console, words
 
+    screen = console(stderr=as_json)
     if as_json:
         click.echo(dumped(written.document), nl=False)
-        console(stderr=True).print(words(f"record: {written.path}"), soft_wrap=True)
-        return
-    screen = console()
-    screen.print(report(written.document))
+    else:
+        screen.print(report(written.document))
+    line = None if more is None else more(written.document)
+    if line is not None:
+        screen.print(line, soft_wrap=True)
     screen.print(words(f"record: {written.path}"), soft_wrap=True)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from flows.commands import progress, tracking_option
+from flows.commands import counted_progress, progress, tracking_option, workers_option
 
 
 @click.command(name="verify")
@@ -15,12 +15,14 @@ from flows.commands import progress, tracking_option
     "--inputs", "folders", multiple=True, type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="A folder that holds inputs which are no longer where they were (repeatable).",
 )  # fmt: skip
+@workers_option
 @tracking_option
-def command(record: str, folders: tuple[Path, ...], tracking_uri: str | None) -> None:
+def command(record: str, folders: tuple[Path, ...], workers: int | None, tracking_uri: str | None) -> None:
     """Re-derive every figure of a record from its recorded inputs.
 
     Inputs are recognised by their digests: where they were, beside the record, or in the folders of --inputs.
     RECORD is a file, an id, or MLflow's models:/NAME@ALIAS, models:/NAME/VERSION or runs:/RUN_ID.
+    A simulation is carried out again, which takes as long as the first time.
     Exit code 1 when a figure, an input or an output is not what the record says; 2 when an input is not to be found.
 
     \b
@@ -31,10 +33,18 @@ def command(record: str, folders: tuple[Path, ...], tracking_uri: str | None) ->
     from flows.pipelines.verification import verify
     from tasks.archive import find_record
     from tasks.reporting.terminal import console, words
+    from tasks.workers import available_cores
 
     path, _ = find_record(record, tracking_uri)
-    with progress("rows read") as advance:
-        found = verify(path, folders=folders, progress=advance, tracking_uri=tracking_uri)
+    with progress("rows read") as advance, counted_progress("replications") as begin:
+        found = verify(
+            path,
+            folders=folders,
+            progress=advance,
+            begin=begin,
+            workers=workers or available_cores(),
+            tracking_uri=tracking_uri,
+        )
     screen = console()
     agreement = (
         "every figure re-derived, same id" if found.identical

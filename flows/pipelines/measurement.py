@@ -20,6 +20,7 @@ from core.records import FileReference
 from tasks import steps
 from tasks.archive import Derived, FoundCalibration, Written, find_calibration, sealed
 from tasks.cache import Result, result_key, write_result
+from tasks.certificates import NONE, FoundCertificate, Tell, find_certificate
 from tasks.readers import Source, reader_names
 from tasks.steps import Runner, direct
 from tasks.storage import InputFile, Place, find_inputs
@@ -101,6 +102,7 @@ def derive_measurement(
     found: FoundCalibration,
     spec: MeasurementSpec,
     *,
+    certificate: FoundCertificate | None = None,
     decisions: Path | None = None,
     progress: Progress = no_progress,
 ) -> tuple[Derived, int]:
@@ -128,8 +130,9 @@ def derive_measurement(
         judge=counted.judge,
         judge_source=counted.judge_source,
         judge_accepted=counted.judge_accepted,
+        certificate=None if certificate is None else certificate.link,
     )
-    return _derived(counted, result, [found.reference])
+    return _derived(counted, result, [found.reference, *([] if certificate is None else [certificate.reference])])
 
 
 def derive_uncalibrated(
@@ -244,6 +247,7 @@ def run_measurement(
     files: Sequence[str],
     *,
     calibration: str | None = None,
+    certificate: str | None = None,
     instrument: InstrumentSpec | None = None,
     uncalibrated: Uncalibrated | None = None,
     reported: Sequence[str] = (),
@@ -254,6 +258,7 @@ def run_measurement(
     output: Place | None = None,
     progress: Progress = no_progress,
     tracking_uri: str | None = None,
+    tell: Tell = lambda _: None,
     run: Runner = direct,
     reuse: bool = False,
 ) -> Written:
@@ -265,6 +270,9 @@ def run_measurement(
         ``[READER:]PATH`` arguments.
     calibration : str, optional
         A reference to the calibration, for scores.
+    certificate : str, optional
+        A reference to the calibration's certificate; ``none`` leaves it out, and without one it is looked for
+        (`find_certificate`).
     instrument : InstrumentSpec, optional
         For detections, and for scores that no calibration fits.
     uncalibrated : {'no_champion', 'other_judge', 'champion_unknown'}, optional
@@ -272,7 +280,9 @@ def run_measurement(
     reported, target, attempts, accept_judge, confidence_level, output, progress
         As on the command line.
     tracking_uri : str, optional
-        Where a calibration's reference leads.
+        Where references lead.
+    tell : callable
+        Hears of a certificate that was come across and does not count.
     run : Runner
         Who carries out the steps.
     reuse : bool
@@ -286,6 +296,11 @@ def run_measurement(
         "confidence_level": confidence_level,
     }
     found = None if calibration is None else run(steps.CHOOSE, lambda: find_calibration(calibration, tracking_uri))
+    certified = None
+    if found is not None:
+        certified = run(steps.CERTIFY, lambda: find_certificate(found, certificate, tracking_uri, tell))
+    elif certificate not in (None, NONE):
+        raise InputError.of("measure", "a certificate belongs to a calibration, and none is named")
     inputs = run(steps.FIND, lambda: find_inputs(files, readers))
     reports = find_inputs(reported, readers)
     if found is not None:
@@ -299,7 +314,9 @@ def run_measurement(
 
     def derive(decisions: Path) -> tuple[Derived, int]:
         if found is not None:
-            return derive_measurement(inputs, found, spec, decisions=decisions, progress=progress)
+            return derive_measurement(
+                inputs, found, spec, certificate=certified, decisions=decisions, progress=progress
+            )
         if spec.uncalibrated is not None:
             return derive_uncalibrated(inputs, spec, decisions=decisions, progress=progress)
         return derive_detections(inputs, spec, reported=reports, decisions=decisions, progress=progress)
@@ -310,5 +327,11 @@ def run_measurement(
 
     key = None
     if reuse:
-        key = result_key(SCHEMA, spec, {"scores": inputs, "reported": reports}, calibration=found and found.reference)
+        key = result_key(
+            SCHEMA,
+            spec,
+            {"scores": inputs, "reported": reports},
+            calibration=found and found.reference,
+            certificate=certified and certified.reference,
+        )
     return write_result(key, compute, output, run)

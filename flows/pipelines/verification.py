@@ -10,12 +10,14 @@ from typing import Any
 from core.errors import InputError, MismatchError
 from core.instrument.spec import DeclaredSpec, InstrumentSpec, JudgeIdentity, MeasurementSpec
 from core.records import Document, differences_of, plain, record_id
+from core.simulation.spec import CertificateSpec
 from flows.pipelines.calibration import derive_calibration, derive_declared
 from flows.pipelines.measurement import derive_detections, derive_measurement, derive_uncalibrated
+from flows.pipelines.simulation import Begin, Certified, derive_simulation, no_beginning
 from tasks.archive import Derived, load_record, sealed
 from tasks.finder import InputFinder
 from tasks.judges import load_judge
-from tasks.specs import build_spec
+from tasks.specs import build_simulation, build_spec
 from tasks.storage import Place, digest_of, exists
 from tasks.tables import Progress, no_progress
 
@@ -44,6 +46,8 @@ def verify(
     *,
     folders: Sequence[Path] = (),
     progress: Progress = no_progress,
+    begin: Begin = no_beginning,
+    workers: int = 1,
     tracking_uri: str | None = None,
 ) -> Verification:
     """Re-derive a record from its recorded inputs.
@@ -53,6 +57,12 @@ def verify(
     record : Path or S3Url
     folders : sequence of Path
         Where to look for inputs that are not where they were: they are recognised by their digests.
+    progress : callable
+        Hears of rows that are read.
+    begin : Begin
+        Hears of a simulation's replications.
+    workers : int
+        Processes that simulate.
     tracking_uri : str, optional
         MLflow's address, for a calibration that is named by a reference and is no longer on disk.
 
@@ -67,10 +77,14 @@ def verify(
     if record_id(document) != document["id"]:
         raise MismatchError(f"{record}: its id does not fit its content: the record was changed after it was written")
     finder = InputFinder(record, folders, tracking_uri)
-    derived = _derive(document, finder, progress)
+    derived = (
+        _simulated(document, finder, begin, workers)
+        if document["schema"].startswith("assay.simulation/")
+        else _derive(document, finder, progress)
+    )
     again = sealed(derived)
-    differences = list(differences_of(document["result"], plain(derived.result), "result"))
-    differences += list(differences_of(document["spec"], plain(derived.spec), "spec"))
+    differences = list(differences_of(document["result"], derived.result, "result"))
+    differences += list(differences_of(document["spec"], derived.spec, "spec"))
     if differences:
         shown = "\n".join(f"  {line}" for line in differences[:20])
         more = f"\n  ... and {len(differences) - 20} more" if len(differences) > 20 else ""
@@ -107,7 +121,23 @@ def _derive(document: Document, finder: InputFinder, progress: Progress) -> Deri
         )[0]
     if wanted.uncalibrated is not None:
         return derive_uncalibrated(finder.files(inputs, "scores"), wanted, progress=progress)[0]
-    return derive_measurement(finder.files(inputs, "scores"), finder.calibration(inputs), wanted, progress=progress)[0]
+    found = finder.calibration(inputs)
+    return derive_measurement(
+        finder.files(inputs, "scores"),
+        found,
+        wanted,
+        certificate=finder.certificate(inputs, found),
+        progress=progress,
+    )[0]
+
+
+def _simulated(document: Document, finder: InputFinder, begin: Begin, workers: int) -> Derived:
+    spec = build_simulation(document["spec"], "the record's spec")
+    certified = None
+    if isinstance(spec, CertificateSpec):
+        found = finder.calibration(document["inputs"])
+        certified = Certified(found=found, maxima=finder.golden_maxima(document["inputs"], found))
+    return derive_simulation(spec, certified, workers=workers, begin=begin)
 
 
 def _check_judge(recorded: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,9 @@ from typing import Any
 from core.errors import InputError, MismatchError, RecordError
 from tasks.archive import load_record, write_record
 from tasks.settings import settings
-from tasks.storage import Place, file_digest
+from tasks.storage import Place, atomic, file_digest
 from tasks.tracking.connection import connected
-from tasks.tracking.runs import RECORD_FILE, RECORD_FOLDER
+from tasks.tracking.runs import CALIBRATIONS, CERTIFICATE, RECORD_FILE, RECORD_FOLDER, SIMULATIONS, find_run
 from tasks.tracking.uris import tracking_uri, without_credentials
 
 _MODEL = re.compile(r"models:/+(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>\d+))")
@@ -82,6 +83,56 @@ def fetch(reference: str, option: str | None = None) -> Fetched:
                 raise
             raise InputError.of(reference, f"leads nowhere: {without_credentials(error.message)}") from None
         return Fetched(path=_kept(client, found, reference), uri=resolved)
+
+
+def fetch_certificate(calibration_id: str, option: str | None = None) -> Fetched | None:
+    """Bring the newest certificate of a calibration from MLflow to the records folder; None if there is none.
+
+    Raises
+    ------
+    UnreachableError
+        MLflow cannot be reached.
+    """
+    uri = tracking_uri(option)
+    if uri is None:
+        return None
+    with connected(uri) as client:
+        wanted = {"calibration.id": calibration_id, "kind": CERTIFICATE}
+        run = _finished(client, SIMULATIONS, wanted)
+        if run is None:
+            return None
+        reference = f"runs:/{run.info.run_id}"
+        return Fetched(path=_kept(client, run, reference), uri=reference)
+
+
+def fetch_output(record_id: str, output: Mapping[str, Any], option: str | None = None) -> Path | None:
+    """Bring an output file of a calibration from MLflow's run of it to the records folder; None if it is not there.
+
+    Raises
+    ------
+    UnreachableError
+        MLflow cannot be reached.
+    """
+    uri = tracking_uri(option)
+    if uri is None:
+        return None
+    with connected(uri) as client, tempfile.TemporaryDirectory(prefix="assay-") as name:
+        run = _finished(client, CALIBRATIONS, {"record.id": record_id})
+        if run is None or not _ROLE.fullmatch(str(output["role"])):
+            return None
+        folder = Path(client.download_artifacts(run.info.run_id, RECORD_FOLDER, name))
+        file = folder / Path(str(output["uri"])).name
+        if not file.is_file() or file_digest(file) != output["sha256"]:
+            return None
+        kept = settings().records_dir / f"{record_id}.{output['role']}.parquet"
+        with atomic(kept) as temporary:
+            file.replace(temporary)
+        return kept
+
+
+def _finished(client: Any, experiment: str, wanted: Mapping[str, str]) -> Any:
+    found = client.get_experiment_by_name(experiment)
+    return None if found is None else find_run(client, found.experiment_id, wanted, finished=True)
 
 
 def _version(client: Any, model: re.Match[str]) -> Any:

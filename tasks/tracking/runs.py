@@ -15,7 +15,10 @@ from tasks.storage import is_s3
 from tasks.tracking import facts
 from tasks.tracking.outbox import Upload, user
 
-CALIBRATIONS, MEASUREMENTS = "assay/calibration", "assay/measurement"
+CALIBRATIONS, SIMULATIONS, MEASUREMENTS = "assay/calibration", "assay/simulation", "assay/measurement"
+CERTIFICATE = "certificate"
+"""The tag ``kind`` of a simulation that is about one calibration."""
+
 RECORD_FOLDER, RECORD_FILE = "record", "record.json"
 
 _A_BATCH = 100
@@ -52,9 +55,11 @@ class Content:
     tags: Mapping[str, str] | None = None
 
 
-def find_run(client: Any, experiment: str, wanted: Mapping[str, str]) -> Any:
-    """Return the newest run with all these tags, or None."""
+def find_run(client: Any, experiment: str, wanted: Mapping[str, str], *, finished: bool = False) -> Any:
+    """Return the newest run with all these tags, or None; on demand only one that is complete."""
     conditions = " and ".join(f"tags.`{name}` {_equals(value)}" for name, value in wanted.items())
+    if finished:
+        conditions += " and attributes.status = 'FINISHED'"
     found = client.search_runs(
         [experiment], filter_string=conditions, max_results=1, order_by=["attributes.start_time DESC"]
     )

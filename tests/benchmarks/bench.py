@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +152,8 @@ def production(folder: Path, n_traces: int) -> list[Row]:
 
 
 def cpu_of(work: Callable[[], Any], at_least: float = 0.2) -> float:
-    """CPU seconds of one call, from as many calls as take some time."""
+    """CPU seconds of one call, from as many calls as take some time; a first one, for imports, is not counted."""
+    work()
     calls, began = 0, time.process_time()
     while time.process_time() - began < at_least:
         work()
@@ -160,52 +161,238 @@ def cpu_of(work: Callable[[], Any], at_least: float = 0.2) -> float:
     return (time.process_time() - began) / calls
 
 
-def calibration() -> list[Row]:
-    """The Youden sweep and a bootstrap resample against scikit-learn, thresholds checked equal."""
+def sweep() -> list[Row]:
+    """P4: the Youden threshold against scikit-learn's roc_curve, checked equal with ties decided on whole numbers."""
     from sklearn.metrics import roc_curve
 
-    from core.instrument.threshold import RankedScores
+    from core.instrument.threshold import swept_threshold, youden_threshold
 
     rows = []
-    for n in (1_000, 100_000):
-        rng = np.random.default_rng(n)
-        labels = rng.integers(0, 2, n)
-        scores = rng.beta(2 + labels, 3 - labels)
-        ranked = RankedScores(scores, labels)
-        weights = rng.multinomial(n, np.full(n, 1 / n)).astype(np.int64)
-        repeated = np.repeat(np.arange(n), weights)
+    for n, wanted in ((1_000, 20), (100_000, 4), (1_000_000, 4)):
+        scores, labels = _judged(n)
 
-        def by_sklearn(y: Any = labels[repeated], s: Any = scores[repeated]) -> float:
+        def by_sklearn(y: Any = labels, s: Any = scores) -> float:
             fpr, tpr, thresholds = roc_curve(y, s, drop_intermediate=False)
             return float(thresholds[int(np.argmax(tpr - fpr))])
 
-        def by_ranks(r: RankedScores = ranked, w: Any = weights) -> float:
-            found = r.best_rank(w)
-            return float(r.values[found[0]]) if found else float("nan")
-
-        if by_sklearn() != by_ranks():
-            raise SystemExit("the resample's threshold differs from scikit-learn's")
-        ratio = cpu_of(by_sklearn) / cpu_of(by_ranks)
-        wanted = 15 if n == 1_000 else 8
-        rows.append(Row(
-            goal="P5", what=f"bootstrap resample of {n:,} traces against scikit-learn", measured=f"{ratio:.1f}x",
-            wanted=f">= {wanted}x", reached=ratio >= wanted, value=ratio,
-        ))  # fmt: skip
+        if youden_threshold(scores, labels) != swept_threshold(scores, labels):
+            raise SystemExit("the sweep's threshold differs from scikit-learn's")
+        ratio = cpu_of(by_sklearn) / cpu_of(lambda s=scores, y=labels: swept_threshold(s, y))
+        rows.append(_at_least("P4", f"Youden sweep of {n:,} traces against roc_curve", ratio, wanted))
     return rows
 
 
+def resamples() -> list[Row]:
+    """P5: thresholds of a bootstrap's resamples against a loop over roc_curve, checked equal.
+
+    Once with the draws given, and once with drawing them (by the same generator), which no engine can speed up.
+    """
+    from core.instrument.kernels import counter, kernel
+    from core.instrument.resampling import RankedTable, drawn_clusters
+    from core.instrument.threshold import youden_threshold
+
+    rows = []
+    for n, size in ((1_000, 1), (100_000, 1), (1_000, 8), (100_000, 8)):
+        scores, labels = _judged(n)
+        n_clusters = n // size
+        clusters = np.arange(n) if size == 1 else np.random.default_rng(n).permutation(n) % n_clusters
+        # Without composite traces: the loop that it is compared with has only the one category.
+        table = RankedTable.of(scores[:, None], labels[:, None], np.full(n, -1), clusters)
+        (drawn, *_) = drawn_clusters(table, max(2**15 // n, 1), np.random.default_rng(0))
+        repeated, loop = _resampling_loop(scores, labels, clusters if size > 1 else None)
+        expected = [youden_threshold(scores[repeated(draw)], labels[repeated(draw)]).threshold for draw in drawn]
+        by_loop = cpu_of(lambda f=loop, d=drawn: f(d[0]))
+        rng = np.random.default_rng(0)
+        draw = cpu_of(lambda r=rng, d=drawn, g=n_clusters: r.integers(0, g, d.shape)) / len(drawn)
+        for engine in ("numpy", "numba"):
+            if engine == "numba" and kernel() is None:
+                continue
+            count = counter(table, 1, engine)
+            if (table.categories[0].values[count(drawn).categories[:, 0, 0]] != expected).any():
+                raise SystemExit(f"{engine}: a resample's threshold differs from scikit-learn's")
+            ours = cpu_of(lambda c=count, d=drawn: c(d)) / len(drawn)
+            what = f"{engine}: resample of {n:,} traces" + (f" in {n_clusters:,} clusters" if size > 1 else "")
+            wanted = 25 if size > 1 else {"numpy": (15, 8), "numba": (200, 50)}[engine][n > 1_000]
+            rows.append(_at_least("P5", f"{what} against roc_curve", by_loop / ours, wanted))
+            rows.append(_at_least("P5", f"{what}, the same with drawing it", (by_loop + draw) / (ours + draw), None))
+    return rows
+
+
+def _judged(n: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng(n)
+    labels = rng.integers(0, 2, n)
+    return rng.beta(2 + labels, 3 - labels), labels
+
+
+def _resampling_loop(scores: Any, labels: Any, clusters: Any) -> tuple[Callable[[Any], Any], Callable[[Any], float]]:
+    """What is usually written: repeat the drawn traces, and call roc_curve on them."""
+    from sklearn.metrics import roc_curve
+
+    members = None if clusters is None else [np.flatnonzero(clusters == g) for g in range(clusters.max() + 1)]
+
+    def repeated(drawn: Any) -> Any:
+        return drawn if members is None else np.concatenate([members[g] for g in drawn])
+
+    def threshold(drawn: Any) -> float:
+        traces = repeated(drawn)
+        fpr, tpr, thresholds = roc_curve(labels[traces], scores[traces], drop_intermediate=False)
+        return float(thresholds[int(np.argmax(tpr - fpr))])
+
+    return repeated, threshold
+
+
+def _at_least(goal: str, what: str, ratio: float, wanted: float | None) -> Row:
+    """A ratio with its goal, or one that only stands beside it."""
+    return Row(
+        goal=goal, what=what, measured=f"{ratio:.1f}x", wanted="-" if wanted is None else f">= {wanted:g}x",
+        reached=wanted is None or ratio >= wanted, value=ratio,
+    )  # fmt: skip
+
+
 def intervals() -> list[Row]:
-    """One corrected interval."""
-    from core.inference.prevalence import Counts, lang_reiczigel_interval
+    """P9: one corrected interval, and a bootstrap of both sets against judgy's of one set."""
+    from core.inference.prevalence import Counts, bootstrap_interval, lang_reiczigel_interval, rogan_gladen
 
     counts = Counts(
         flagged=280.0, traces=2000.0, true_positives=180.0, positives=200.0, true_negatives=190.0, negatives=200.0
     )
     seconds = cpu_of(lambda: lang_reiczigel_interval(counts, 1.959964))
-    return [Row(
+    rows = [Row(
         goal="P9", what="one Lang-Reiczigel interval", measured=f"{1000 * seconds:.4f} ms", wanted="<= 0.1 ms",
         reached=seconds <= 1e-4, value=1000 * seconds,
     )]  # fmt: skip
+    labels, flags = np.repeat([1, 0], [200, 200]), np.repeat([1, 0, 1, 0], [180, 20, 10, 190])
+    production = np.repeat([1, 0], [280, 1720])
+    name, peer = _judgy()
+    value, low, high = peer(labels, flags, production, 20_000)
+    # It resamples the golden set alone. So does ours where production is so large that it does not vary.
+    fixed = replace(counts, flagged=140_000_000.0, traces=1e9)
+    ours = bootstrap_interval(fixed, 0.95, np.random.default_rng(0), 20_000)
+    wanted = rogan_gladen(0.14, sensitivity=0.9, specificity=0.95).value
+    if abs(value - wanted) > 1e-12 or max(abs(low - ours.low), abs(high - ours.high)) > 0.01:
+        raise SystemExit(f"{name} and the bootstrap of the golden set disagree")
+    rng = np.random.default_rng(0)
+    ratio = cpu_of(lambda: peer(labels, flags, production, 20_000)) / cpu_of(
+        lambda: bootstrap_interval(counts, 0.95, rng, 20_000)
+    )
+    rows.append(_at_least("P9", f"bootstrap of both sets, 20,000 draws, against {name}", ratio, 30))
+    return rows
+
+
+def _judgy() -> tuple[str, Callable[[Any, Any, Any, int], tuple[float, float, float]]]:
+    """The peer's bootstrap where it is installed, and otherwise what it publishes, said again."""
+    try:
+        from judgy import estimate_success_rate
+    except ImportError:
+        return "judgy's loop, restated", _golden_bootstrap
+    return "judgy", estimate_success_rate
+
+
+def _golden_bootstrap(labels: Any, flags: Any, production: Any, draws: int) -> tuple[float, float, float]:
+    """Percentile bootstrap of the golden set, one resample after the other; production's rate stays."""
+    rng = np.random.default_rng(0)
+    rate = production.mean()
+
+    def corrected(y: Any, f: Any) -> float | None:
+        n_positive = int(y.sum())
+        if n_positive in (0, len(y)):
+            return None
+        sensitivity = ((y == 1) & (f == 1)).sum() / n_positive
+        specificity = ((y == 0) & (f == 0)).sum() / (len(y) - n_positive)
+        j = sensitivity + specificity - 1
+        return float(np.clip((rate + specificity - 1) / j, 0, 1)) if j > 0 else None
+
+    found = []
+    for _ in range(draws):
+        rows = rng.choice(len(labels), size=len(labels), replace=True)
+        value = corrected(labels[rows], flags[rows])
+        if value is not None:
+            found.append(value)
+    low, high = np.percentile(found, [2.5, 97.5])
+    return corrected(labels, flags) or 0.0, float(low), float(high)
+
+
+def chains() -> list[Row]:
+    """P6: replications of the whole chain, golden 1,000 x 5 and production 2,000, on one core.
+
+    The goal without the optimism bootstrap is not reached, by choice: a replication is the instrument's own code on
+    drawn scores, strata, clusters, states and six corrected rates included, and not a second form of it in arrays that
+    would have to be kept equal. The loop that scikit-learn suggests has none of these.
+    """
+    from core.instrument.spec import InstrumentSpec, OptimismSpec
+    from core.simulation.chain import ChainStage
+    from core.simulation.spec import ChainSpec, ClusterLaw
+
+    rows = []
+    for resamples, goal in ((0, 5_000.0), (200, 0.0)):
+        optimism = OptimismSpec(method="none") if resamples == 0 else OptimismSpec(resamples=resamples)
+        stage = ChainStage.of(ChainSpec(
+            youden_j=(0.6,), n_golden=(1000,), clusters=(ClusterLaw(),), prevalences=(0.1,), n_units=(2000,),
+            instrument=InstrumentSpec(optimism=optimism), replications=1_000_000,
+        ))  # fmt: skip
+        chunk = stage.chunks()[0]
+        rate = chunk.replications / cpu_of(lambda s=stage, c=chunk: s.run(c), at_least=2.0)
+        loop = 1.0 / cpu_of(_chain_loop(stage, resamples), at_least=1.0)
+        what = f"whole chain, {resamples} resamples: replications a second a core (scikit-learn loop: {loop:.1f})"
+        if goal:
+            rows.append(Row(
+                goal="P6", what=what, measured=f"{rate:.0f}", wanted=f">= {goal:.0f}", reached=rate >= goal, value=rate
+            ))  # fmt: skip
+        else:
+            rows.append(_at_least("P6", what, rate / loop, 20.0))
+    return rows
+
+
+def _chain_loop(stage: Any, resamples: int) -> Callable[[], float]:
+    """Return one replication as scikit-learn suggests it: every turn drawn, a curve for each category and resample."""
+    from sklearn.metrics import roc_curve
+
+    from core.inference.prevalence import Counts, lang_reiczigel_interval
+    from core.instrument.calibration import calibrated_judge
+    from core.simulation.draws import golden_table
+
+    world = stage.worlds[0]
+    population, rng = world.population, np.random.default_rng(7)
+
+    def thresholds(truth: Any, scores: Any) -> Any:
+        found = []
+        for c in range(truth.shape[1]):
+            false_alarms, hits, cuts = roc_curve(truth[:, c], scores[:, c], drop_intermediate=False)
+            found.append(cuts[int(np.argmax(hits - false_alarms))])
+        return np.array(found)
+
+    def drawn(n: int, prevalence: float, shares: Any) -> tuple[Any, Any]:
+        violates = rng.random(n) < prevalence
+        truth = population.patterns[rng.choice(len(population.patterns), n, p=population.pattern_shares)]
+        truth = truth & violates[:, None]
+        n_turns = rng.choice(np.arange(1, len(shares) + 1), n, p=shares)
+        own = np.sqrt(1 - population.trace_share)
+        x = np.sqrt(population.trace_share) * rng.normal(size=(n, 1, 1)) + own * rng.normal(size=(n, TURNS, 5))
+        turn = (rng.random((n, 5)) * n_turns[:, None]).astype(int)
+        x[np.arange(n)[:, None], turn, np.arange(5)] += population.laws[0].shift * truth
+        x[np.arange(TURNS)[None, :] >= n_turns[:, None]] = -np.inf
+        return truth, x.max(axis=1)
+
+    def replication() -> float:
+        truth, scores = drawn(1000, 0.4, (0.4, 0.3, 0.2, 0.1))
+        cuts = thresholds(truth, scores)
+        for _ in range(resamples):
+            rows = rng.integers(0, len(truth), len(truth))
+            thresholds(truth[rows], scores[rows])
+        flagged, violating = (scores >= cuts).any(axis=1), truth.any(axis=1)
+        _, produced = drawn(2000, 0.1, (0.1, 0.2, 0.3, 0.4))
+        counts = Counts(
+            flagged=float((produced >= cuts).any(axis=1).sum()), traces=2000.0,
+            true_positives=float((flagged & violating).sum()), positives=float(violating.sum()),
+            true_negatives=float((~flagged & ~violating).sum()), negatives=float((~violating).sum()),
+        )  # fmt: skip
+        return lang_reiczigel_interval(counts, 1.959964).high
+
+    table = golden_table(rng, population, world.golden.traces(rng, population), world.categories)
+    ours = [judged.threshold for judged in calibrated_judge(table, stage.instrument)[0].values()]
+    if ours != thresholds(table.labels, table.maxima).tolist():
+        raise SystemExit("the chain's thresholds differ from scikit-learn's")
+    return replication
 
 
 def commands(folder: Path) -> list[Row]:
@@ -236,7 +423,14 @@ def main() -> None:
     """Run everything; ``--rows N`` sets the size of the production tables."""
     n_traces = int(sys.argv[sys.argv.index("--rows") + 1]) // 20 if "--rows" in sys.argv else 500_000
     with tempfile.TemporaryDirectory() as name:
-        rows = [*production(Path(name), n_traces), *calibration(), *intervals(), *commands(Path(name))]
+        rows = [
+            *production(Path(name), n_traces),
+            *sweep(),
+            *resamples(),
+            *chains(),
+            *intervals(),
+            *commands(Path(name)),
+        ]
     table = Table("goal", "what", "measured", "wanted", "reached")
     for row in rows:
         table.add_row(row.goal, row.what, row.measured, row.wanted, "yes" if row.reached else "NO")

@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from core.errors import UndefinedError
 from core.inference.intervals import (
     Interval,
+    clopper_pearson,
+    clopper_pearson_interval,
+    jeffreys,
+    jeffreys_interval,
     modified_wilson,
     normal_quantile,
     wilson_interval,
@@ -203,3 +209,101 @@ def test_an_interval_from_an_own_quantile_carries_the_level_of_that_quantile() -
 def test_what_is_no_interval_cannot_be_built(low: float, high: float, level: float) -> None:
     with pytest.raises(UndefinedError):
         Interval(low=low, high=high, confidence_level=level, method="none")
+
+
+# ---- Clopper-Pearson and Jeffreys
+
+CLOPPER_PEARSON = [
+    (0, 100, 0.0, 0.0362166926452),  # R binom.test, as the next three
+    (1, 100, 0.000253146033, 0.054459385392),
+    (5, 100, 0.0164318791821, 0.1128349111055),
+    (106, 201, 0.4558960102, 0.5980114013),
+    (142, 742, 0.1636684, 0.2215588),  # R prevalence::propCI, method exact
+    (23, 150, 0.09975195, 0.22113973),  # R epiR 2.0.57 epi.prev, apparent prevalence, c-p
+]
+
+BY_COUNTS = [clopper_pearson_interval, jeffreys_interval]
+BY_RATE = [clopper_pearson, jeffreys]
+
+
+@pytest.mark.parametrize(("k", "n", "low", "high"), CLOPPER_PEARSON)
+def test_the_clopper_pearson_interval_equals_independent_software(k: int, n: int, low: float, high: float) -> None:
+    interval = clopper_pearson_interval(k, n)
+    assert (interval.low, interval.high) == pytest.approx((low, high), abs=5e-8)
+    assert (interval.method, interval.confidence_level) == ("clopper_pearson", 0.95)
+
+
+def test_the_jeffreys_interval_equals_independent_software() -> None:
+    interval = jeffreys_interval(142, 742)  # R prevalence::propCI
+    assert (interval.low, interval.high) == pytest.approx((0.1643017, 0.2208498), abs=5e-8)
+    assert interval.method == "jeffreys"
+
+
+@given(counts(smallest=1), st.floats(0.5, 0.999))
+def test_whole_counts_have_their_binomial_tails_at_the_clopper_pearson_ends(
+    sample: tuple[int, int], level: float
+) -> None:
+    k, n = sample
+    interval = clopper_pearson_interval(k, n, confidence_level=level)
+    tail = (1 - level) / 2
+    if k > 0:
+        assert binom.sf(k - 1, n, interval.low) == pytest.approx(tail, rel=1e-6)
+    if k < n:
+        assert binom.cdf(k, n, interval.high) == pytest.approx(tail, rel=1e-6)
+
+
+@given(counts(smallest=1), st.floats(0.5, 0.999))
+def test_jeffreys_lies_within_clopper_pearson_and_both_around_the_rate(sample: tuple[int, int], level: float) -> None:
+    k, n = sample
+    exact = clopper_pearson_interval(k, n, confidence_level=level)
+    central = jeffreys_interval(k, n, confidence_level=level)
+    assert 0.0 <= exact.low <= central.low <= k / n <= central.high <= exact.high <= 1.0
+    assert central.low < central.high
+
+
+@pytest.mark.parametrize("interval", BY_COUNTS)
+@given(counts(smallest=1))
+def test_what_passed_mirrors_what_was_flagged_in_beta_quantiles_too(interval: Any, sample: tuple[int, int]) -> None:
+    k, n = sample
+    flagged, passed = interval(k, n), interval(n - k, n)
+    assert (flagged.low, flagged.high) == pytest.approx((1 - passed.high, 1 - passed.low), abs=1e-10)
+
+
+@pytest.mark.parametrize("interval", BY_COUNTS)
+def test_beta_quantiles_end_at_exactly_zero_and_one_and_need_a_single_trace(interval: Any) -> None:
+    assert interval(0, 40).low == 0.0
+    assert interval(40, 40).high == 1.0
+    assert interval(1, 1).low > 0.0
+    with pytest.raises(UndefinedError, match="at least 1 trace"):
+        interval(0, 0)
+
+
+@pytest.mark.parametrize("interval", BY_COUNTS)
+@pytest.mark.parametrize(
+    ("k", "n", "level", "field"),
+    [(-1, 10, 0.95, "n_flagged"), (11, 10, 0.95, "n_flagged"), (2.5, 10, 0.95, "n_flagged"),
+     (1, None, 0.95, "n_traces"), (1, 10, 1.0, "confidence_level"), (1, 10, 0.0, "confidence_level")],
+)  # fmt: skip
+def test_beta_quantiles_refuse_what_is_no_count_or_level(
+    interval: Any, k: Any, n: Any, level: float, field: str
+) -> None:
+    with pytest.raises(UndefinedError) as caught:
+        interval(k, n, confidence_level=level)
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("limits", BY_RATE)
+@given(st.floats(0.0, 1.0), st.floats(0.5, 1e5), st.floats(1.0, 50.0))
+def test_a_larger_effective_sample_never_widens_the_beta_quantiles(
+    limits: Any, rate: float, n: float, factor: float
+) -> None:
+    low, high = limits(rate, n, confidence_level=0.95)
+    closer_low, closer_high = limits(rate, n * factor, confidence_level=0.95)
+    assert closer_high - closer_low <= high - low + 1e-9
+
+
+@pytest.mark.parametrize("limits", BY_RATE)
+@pytest.mark.parametrize(("rate", "n"), [(1.1, 10.0), (-0.1, 10.0), (0.5, 0.0), (0.5, math.inf), (math.nan, 5.0)])
+def test_beta_quantiles_of_an_impossible_proportion_are_refused(limits: Any, rate: float, n: float) -> None:
+    with pytest.raises(UndefinedError):
+        limits(rate, n, confidence_level=0.95)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_curve
 
 from core.errors import UndefinedError
-from core.instrument.threshold import RankedScores, youden_threshold
+from core.instrument.threshold import swept_threshold, youden_threshold
 
 SCORES = st.one_of(
     st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0]), st.floats(0, 1, allow_subnormal=False)
@@ -40,36 +40,31 @@ def test_the_threshold_is_bit_equal_to_a_loop_over_roc_curve(pairs: list[tuple[f
 
 
 @settings(max_examples=300, deadline=None)
-@given(PAIRS, st.data())
-def test_ranks_find_the_threshold_of_the_repeated_traces(pairs: list[tuple[float, int]], data: st.DataObject) -> None:
-    n = len(pairs)
+@given(PAIRS)
+def test_the_sweep_finds_what_scikit_learn_finds_bit_for_bit(pairs: list[tuple[float, int]]) -> None:
     scores, labels = np.array([s for s, _ in pairs]), np.array([label for _, label in pairs])
-    weights = np.array(data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n)))
-    ranked = RankedScores(scores, labels)
-    best = ranked.best_rank(weights)
-    repeated = np.repeat(labels, weights)
-    if repeated.sum() in (0, len(repeated)):
-        assert best is None
-        return
-    assert best is not None
-    expected = youden_threshold(np.repeat(scores, weights), repeated)
-    rank, sensitivity, specificity = best
-    assert (None if rank < 0 else float(ranked.values[rank])) == expected.threshold
-    assert sensitivity == pytest.approx(expected.true_positives / expected.n_positive, abs=1e-12)
-    assert specificity == pytest.approx(expected.true_negatives / expected.n_negative, abs=1e-12)
-    decided = np.zeros(n, bool) if expected.threshold is None else scores >= expected.threshold
-    assert ranked.rates_at(rank) == pytest.approx((decided[labels == 1].mean(), 1 - decided[labels == 0].mean()))
+    assert swept_threshold(scores, labels) == youden_threshold(scores, labels)
 
 
-@settings(max_examples=100, deadline=None)
-@given(PAIRS, st.lists(SCORES, max_size=10))
-def test_traces_without_a_label_do_not_move_the_threshold(pairs: list[tuple[float, int]], others: list[float]) -> None:
-    scores, labels = np.array([s for s, _ in pairs]), np.array([label for _, label in pairs])
-    ranked = RankedScores(np.r_[scores, others], np.r_[labels, np.full(len(others), -1)])
-    best = ranked.best_rank(np.ones(len(pairs) + len(others), np.int64))
-    assert best is not None
-    expected = youden_threshold(scores, labels).threshold
-    assert (None if best[0] < 0 else float(ranked.values[best[0]])) == expected
+@pytest.mark.parametrize("decimals", [1, 2, 3, 17])
+@pytest.mark.parametrize("share", [0.02, 0.5, 0.9])
+def test_the_sweep_finds_what_scikit_learn_finds_on_many_drawn_golden_sets(decimals: int, share: float) -> None:
+    for seed in range(60):
+        rng = np.random.default_rng([seed, decimals])
+        n = int(rng.integers(10, 1500))
+        labels = (rng.random(n) < share).astype(np.int64)
+        labels[:2] = 0, 1
+        strength = rng.choice([-1.0, 0.0, 0.3, 2.0])
+        scores = (1 / (1 + np.exp(-rng.normal(strength * labels, 1)))).round(decimals)
+        assert swept_threshold(scores, labels) == youden_threshold(scores, labels)
+
+
+def test_a_threshold_of_zero_has_no_sign() -> None:
+    scores, labels = np.array([-0.0, -0.0, 0.0]), np.array([1, 1, 0])
+    for scores_of_negative in (scores, np.array([0.0, 0.0, -0.0])):
+        assert youden_threshold(scores_of_negative, labels).threshold is None
+    with pytest.raises(UndefinedError):
+        swept_threshold(scores, np.ones(3, np.int64))
 
 
 def test_the_oracle_of_the_statistics_page() -> None:
