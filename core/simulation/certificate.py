@@ -7,7 +7,7 @@ set that does not speak for production.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,6 +32,9 @@ LEAST_J = 0.02
 
 FIT_TOLERANCE = 0.01
 """How far the simulated J may lie from the wanted one before the law with two free parameters is given up."""
+
+COMPOSITE_TOLERANCE = 0.02
+"""How far the simulated composite's J may lie above the calibrated one's before it is said."""
 
 SIMULATED = (
     "scores are drawn from a binormal law with the calibration's honest rates; labels, holes, turns and clusters are "
@@ -129,7 +132,7 @@ def certificate_stage(
         judge=str(calibration.judge),
         **_fit_records(calibration, world, cuts),
     )
-    return CertificateStage(stage, certified, (SIMULATED,))
+    return CertificateStage(stage, certified, (SIMULATED, *_too_good(certified.composite)))
 
 
 def _simulated(instrument: InstrumentSpec, spec: CertificateSpec) -> InstrumentSpec:
@@ -152,9 +155,13 @@ def _fixed(table: GoldenTable, columns: Sequence[int]) -> FixedGolden:
 
 def _positive_share(golden: FixedGolden) -> float:
     """Share of violating traces among those with composite truth."""
-    positive = (golden.labels == 1).any(axis=1)
-    decided = positive | (golden.labels == 0).all(axis=1)
-    return float(positive.sum() / decided.sum())
+    positive, negative = _classes(golden)
+    return float(positive.sum() / (positive | negative).sum())
+
+
+def _classes(golden: FixedGolden) -> tuple[Bools, Bools]:
+    """Which traces violate a category, and which violate none; those without composite truth are neither."""
+    return (golden.labels == 1).any(axis=1), (golden.labels == 0).all(axis=1)
 
 
 def _patterns(golden: FixedGolden) -> tuple[Bools, Floats]:
@@ -185,9 +192,8 @@ def _wanted(judged: Calibrated) -> _Wanted:
         min(max(rate, margin), 1.0 - margin)
         for rate, margin in zip((judged.sensitivity, judged.specificity), margins, strict=True)
     )
-    short = LEAST_J - (sensitivity + specificity - 1.0)
-    if short > 0.0:
-        sensitivity = min(sensitivity + short, 1.0 - margins[0])
+    sensitivity = min(max(sensitivity, 1.0 + LEAST_J - specificity), 1.0 - margins[0])
+    specificity = max(specificity, 1.0 + LEAST_J - sensitivity)
     return _Wanted(sensitivity=sensitivity, specificity=specificity)
 
 
@@ -260,11 +266,9 @@ def _likeness(composite: Calibrated, golden: FixedGolden) -> float:
     effective = composite.effective
     if effective is None or not effective.clustered:
         return 0.0
-    positive = (golden.labels == 1).any(axis=1)
     found = []
-    for members, effect in (
-        (positive, effective.positive_design_effect),
-        (~positive, effective.negative_design_effect),
+    for members, effect in zip(
+        _classes(golden), (effective.positive_design_effect, effective.negative_design_effect), strict=True
     ):
         sizes = np.bincount(golden.clusters[members])
         size = float((sizes**2).sum() / sizes.sum())
@@ -335,6 +339,17 @@ def _fit_records(calibration: Calibration, world: World, cuts: Floats) -> Mappin
     }
 
 
+def _too_good(composite: JudgeFit) -> Iterator[str]:
+    """Say where the simulated composite is the better judge: categories alone do not settle what it is like."""
+    simulated = composite.simulated_sensitivity + composite.simulated_specificity - 1.0
+    calibrated = composite.sensitivity + composite.specificity - 1.0
+    if simulated - calibrated > COMPOSITE_TOLERANCE:
+        yield (
+            f"the simulated composite has J {simulated:.3f} and the calibrated one {calibrated:.3f}: this is the "
+            "coverage of a better judge"
+        )
+
+
 def _fit(judged: Calibrated, sensitivity: float, specificity: float) -> JudgeFit:
     if judged.sensitivity is None or judged.specificity is None:
         raise UndefinedError("calibration", judged.status, "a category of the composite has its rates")
@@ -362,7 +377,8 @@ def _declared(spec: CertificateSpec, calibration: Calibration, calibration_id: s
             confidence_level=calibration.confidence_level,
             detection_floor=calibration.detection_floor,
             seed=spec.seed,
-        )
+        ),
+        calibration.interval,
     )
     fits = {
         name: _fit(judged, judged.sensitivity, judged.specificity)

@@ -416,17 +416,17 @@ def summarised(
     cells: Sequence[ChainCell], rows: Sequence[QuantityResult], instrument: InstrumentSpec, replications: int
 ) -> Simulation:
     """Sum up the composite's coverage over all cells."""
-    worst = lowest([row.interval for row in rows])
-    methods: dict[str, MethodSummary] = {instrument.interval: summary_of([row.interval for row in rows])}
-    methods.setdefault("delta", summary_of([row.delta for row in rows]))
+    worst, level = lowest([row.interval for row in rows]), instrument.confidence_level
+    methods: dict[str, MethodSummary] = {instrument.interval: summary_of([row.interval for row in rows], level)}
+    methods.setdefault("delta", summary_of([row.delta for row in rows], level))
     return Simulation(
         stage=3,
         method=instrument.interval,
-        confidence_level=instrument.confidence_level,
+        confidence_level=level,
         coverage=worst.coverage,
         mc_error=worst.mc_error,
         mean_coverage=methods[instrument.interval].mean,
-        sufficient=is_sufficient(worst.coverage, instrument.confidence_level),
+        sufficient=is_sufficient(worst.coverage, level),
         n_cells=len(rows),
         replications=replications,
         methods=methods,

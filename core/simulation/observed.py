@@ -62,7 +62,7 @@ class ObservedRateStage:
         level = self.spec.confidence_level
         methods = {name: [cell.methods[name] for cell in outcomes] for name in outcomes[0].methods}
         worst = lowest(methods[DEFAULT])
-        summaries = {name: summary_of(coverages) for name, coverages in methods.items()}
+        summaries = {name: summary_of(coverages, level) for name, coverages in methods.items()}
         return Simulation(
             stage=1,
             method=DEFAULT,

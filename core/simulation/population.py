@@ -144,12 +144,14 @@ class Population:
         _, weights = self.common
         over = turn_shares[:, None, None] * weights
         passed = 1.0 - flags
-        # For each pattern, the chance that no category flags.
-        silent = np.where(self.patterns[:, None, None, None, :], passed[1], passed[0]).prod(axis=-1)
+        # For each pattern, one at a time to keep memory small, the chance that no category flags.
+        silent = [
+            float((over * np.where(members, passed[1], passed[0]).prod(axis=-1)).sum()) for members in self.patterns
+        ]
         return Rates(
             hit=np.einsum("tuw,tuwc->c", over, flags[1]),
             false_alarm=np.einsum("tuw,tuwc->c", over, flags[0]),
-            composite_hit=1.0 - np.einsum("tuw,ptuw->p", over, silent),
+            composite_hit=1.0 - np.array(silent),
             composite_false_alarm=1.0 - float(np.einsum("tuw,tuw->", over, passed[0].prod(axis=-1))),
         )
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from core.data.problems import counted
-from core.simulation.simulated import SUFFICIENT_COVERAGE
+from core.simulation.simulated import least_coverage
 from tasks.reporting.terminal import percent, words
 
 SHOWN_CELLS = 12
@@ -22,6 +22,7 @@ NAMES = {
     "clopper_pearson": "Clopper-Pearson",
     "jeffreys": "Jeffreys",
     "lang_reiczigel": "Lang-Reiczigel",
+    "lang_reiczigel_independent": "Lang-Reiczigel, clusters ignored",
     "delta": "delta",
     "melded": "melded",
     "bootstrap": "bootstrap",
@@ -50,11 +51,6 @@ def title_of(document: Mapping[str, Any]) -> str:
         f"certificate of calibration {certified['id'][:12]}: instrument {certified['instrument']}, judge "
         f"{certified['judge']}, at its own counts"
     )
-
-
-def least_coverage(confidence_level: float) -> float:
-    """Return the lowest coverage that is sufficient: .93 at .95, and as many times the nominal misses elsewhere."""
-    return 1.0 - (1.0 - confidence_level) * (1.0 - SUFFICIENT_COVERAGE) / 0.05
 
 
 def verdict_of(document: Mapping[str, Any]) -> str:
@@ -246,12 +242,13 @@ def _amount(result: Mapping[str, Any]) -> str:
 def summary_rows(result: Mapping[str, Any]) -> list[Row]:
     """Return every interval over all cells, as text."""
     methods = sorted(result["methods"].items(), key=lambda item: (item[0] != result["method"], item[0]))
+    below = f"cells under {_rate(least_coverage(result['confidence_level']))}"
     return [
         {
             "interval": name_of(name),
             "mean": percent(found["mean"]),
             "lowest": percent(found["minimum"]),
-            "cells under 93%": str(found["below"]),
+            below: str(found["below"]),
             "mean width": percent(found["mean_width"]),
             "without width": percent(found["zero_width"]),
         }

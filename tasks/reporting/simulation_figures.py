@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from core.records import Document
-from core.simulation.simulated import SUFFICIENT_COVERAGE
+from core.simulation.simulated import least_coverage
 from tasks.reporting.figures import BLUE, GREY, INK, ORANGE, headed, panel_grid, plain_label
-from tasks.reporting.simulation import least_coverage, name_of
+from tasks.reporting.simulation import name_of
 from tasks.reporting.terminal import percent
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def coverage_figure(document: Document, panels: Panels, what: str) -> Figure:
     lowest = min(point["coverage"] for lines in panels.values() for line in lines.values() for _, point in line)
     figure, drawn = _drawn(panels, lambda axes, lines: _coverage_panel(axes, lines, level))
     for axes in drawn:
-        axes.set_ylim(min(lowest, SUFFICIENT_COVERAGE) - 0.02, 1.004)
+        axes.set_ylim(min(lowest, least_coverage(level)) - 0.02, 1.004)
     figure.supylabel("coverage", fontsize=9, color=INK)
     headed(
         figure,
@@ -210,7 +210,7 @@ def optimism_figure(document: Document) -> Figure:
     for cell in document["result"]["cells"]:
         if cell["optimism"] is not None:
             size = cell["golden_cluster_size"]
-            title = f"best J {cell['youden_j']:.2f}" + ("" if size == 1 else f", clusters of {size:.3g}")
+            title = f"best J {cell['optimism']['best_j']:.2f}" + ("" if size == 1 else f", clusters of {size:.3g}")
             panels.setdefault(title, []).append(cell)
     shown = dict(list(panels.items())[:MAX_PANELS])
     figure, axes_of = _panel_grid(len(shown))

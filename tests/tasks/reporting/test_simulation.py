@@ -11,10 +11,11 @@ from markdown_it import MarkdownIt
 from rich.console import Console
 
 from core.records import plain
+from core.simulation.simulated import least_coverage
 from core.simulation.spec import ChainSpec, ClusterLaw, CorrectionSpec, ObservedRateSpec
 from core.simulation.stages import stage_of
 from tasks.reporting.markdown import simulation_markdown
-from tasks.reporting.simulation import cell_rows, least_coverage, simulation_report
+from tasks.reporting.simulation import cell_rows, simulation_report, summary_rows
 from tasks.reporting.simulation_figures import MAX_PANELS, simulation_figures
 from tasks.workers import carried_out
 
@@ -115,6 +116,11 @@ def test_the_least_coverage_keeps_its_distance_at_every_level() -> None:
     assert least_coverage(0.9) == pytest.approx(0.86)
 
 
+def test_the_count_of_cells_names_the_coverage_of_its_level(chain: dict[str, Any]) -> None:
+    for level, column in ((0.95, "cells under 93%"), (0.99, "cells under 98.6%"), (0.9, "cells under 86%")):
+        assert all(column in row for row in summary_rows({**chain, "confidence_level": level}))
+
+
 @pytest.mark.parametrize("name", NASTY)
 def test_no_name_adds_markup_or_steers_the_terminal(name: str, chain: dict[str, Any]) -> None:
     html = MarkdownIt("commonmark").enable("table").render
@@ -158,6 +164,16 @@ def test_a_coverage_figure_shows_the_points_of_its_cells_and_both_bounds(observe
     cells = [cell for cell in observed["cells"] if cell["rate"] == 0.02]
     drawn = [list(line.get_ydata()) for line in axes.lines]
     assert [cell["methods"]["modified_wilson"]["coverage"] for cell in cells] in drawn
+
+
+def test_an_optimism_panel_is_named_after_the_j_that_it_shows(chain: dict[str, Any]) -> None:
+    """J over the golden set's turn counts, which is another than that over production's."""
+    titles = {
+        axes.get_title(loc="left").partition(",")[0] for axes in simulation_figures(document(chain))["optimism"].axes
+    }
+    best = {f"best J {cell['optimism']['best_j']:.2f}" for cell in chain["cells"]}
+    assert titles == best
+    assert best != {f"best J {cell['youden_j']:.2f}" for cell in chain["cells"]}
 
 
 def test_more_panels_than_fit_are_told_in_the_title(corrected: dict[str, Any]) -> None:
