@@ -32,6 +32,8 @@ TOLERANCE = 1e-9
 SCHEMA_VERSIONS = {
     "assay.calibration": 1,
     "assay.measurement": 1,
+    "assay.comparison": 1,
+    "assay.series": 1,
     "assay.simulation": 1,
     "assay.plan": 1,
 }

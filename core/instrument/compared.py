@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from core.inference.drift import ScoreDrift
 from core.inference.paired import ChangeMethod
 from core.instrument.measured import CalibrationLink, NamedLimits, Status
 from core.instrument.spec import JudgeIdentity
@@ -181,6 +182,24 @@ class ComparedRelease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreShift:
+    """Whether the judge's scores moved, category by category (SPEC 13.5): shown, and no part of any verdict.
+
+    Attributes
+    ----------
+    releases : mapping of str to ScoreDrift
+        The candidate's scores against the baseline's.
+    golden_baseline, golden_candidate : mapping of str to ScoreDrift
+        Each release's against the golden set's; empty where the calibration has no golden set (declared). A golden set
+        that is enriched with violations has higher scores than production by design.
+    """
+
+    releases: Mapping[str, ScoreDrift]
+    golden_baseline: Mapping[str, ScoreDrift]
+    golden_candidate: Mapping[str, ScoreDrift]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """Two releases, compared.
 
@@ -196,6 +215,8 @@ class Comparison:
         The adjustment of the p-values.
     composite_categories : tuple of str
     categories : mapping of str to Compared
+    score_shift : ScoreShift or None
+        Where it was asked for.
     """
 
     instrument: str
@@ -211,6 +232,7 @@ class Comparison:
     composite_categories: tuple[str, ...]
     composite: Compared
     categories: Mapping[str, Compared]
+    score_shift: ScoreShift | None = None
     notes: tuple[str, ...] = ()
 
 
