@@ -25,6 +25,7 @@ COMMANDS = {
     "judge": "Run a registered judge on conversations.",
     "calibrate": "Calibrate a judge on a golden set.",
     "simulate": "Show by simulation how often the intervals hold the truth.",
+    "plan": "Say how many traces and labels a goal takes.",
     "measure": "Measure a release with a calibrated judge.",
     "verify": "Re-derive every figure of a record from its inputs.",
     "event": "Tell the Prefect server of a changed judge or a released model.",

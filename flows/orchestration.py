@@ -21,7 +21,14 @@ from core.errors import AssayError, InputError, UnreachableError
 from core.instrument.spec import InstrumentSpec
 from tasks import steps
 from tasks.archive import Written
-from tasks.reporting.markdown import calibration_markdown, category_rows, measurement_markdown, simulation_markdown
+from tasks.reporting.markdown import (
+    calibration_markdown,
+    category_rows,
+    measurement_markdown,
+    plan_markdown,
+    simulation_markdown,
+)
+from tasks.reporting.plan import size_rows
 from tasks.reporting.simulation import cell_rows
 from tasks.specs import load_instrument
 from tasks.steps import Step
@@ -120,6 +127,8 @@ def show_record(document: Mapping[str, Any], links: Sequence[str]) -> None:
     kind = str(document["schema"]).partition("/")[0].removeprefix("assay.")
     if kind == "simulation":
         markdown, key, rows = simulation_markdown(document, links), "simulation-cells", cell_rows(document["result"])
+    elif kind == "plan":
+        markdown, key, rows = plan_markdown(document, links), "plan-sizes", size_rows(document["result"])
     else:
         told = calibration_markdown if kind == "calibration" else measurement_markdown
         markdown, key, rows = told(document, links), f"{kind}-categories", category_rows(document)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tasks.reporting import plan
 from tasks.reporting.simulation import (
     cell_rows,
     explanations,
@@ -96,6 +97,19 @@ def simulation_markdown(document: Mapping[str, Any], links: Sequence[str] = ()) 
     if (fit := fit_of(result)) is not None:
         lines += ["", fit]
     return _assembled(document, lines, result["notes"], links)
+
+
+def plan_markdown(document: Mapping[str, Any], links: Sequence[str] = ()) -> str:
+    """Show a plan: the verdict, the sizes, what limits them and what would reach the goal."""
+    result = document["result"]
+    lines = ["# Plan", "", plain_text(plan.title_of(result)), "", plain_text(plan.judge_of(result)), ""]
+    lines += [f"**{plain_text(plan.verdict_of(result))}**", "", *_table(plan.size_rows(result)), ""]
+    lines += [plain_text(line) for line in plan.limits_of(result)]
+    if result["changes"]:
+        lines += ["", "What would reach the goal, the cheapest first:", ""]
+        lines += [f"- {plain_text(line)}" for line in plan.changes_of(result)]
+    worth = plan.worth_of(result)
+    return _assembled(document, lines, [*([worth] if worth else []), *result["notes"]], links)
 
 
 def _table(rows: Sequence[Mapping[str, str]]) -> list[str]:

@@ -13,11 +13,17 @@ from tasks.tracking.calibrations import log_calibration
 from tasks.tracking.connection import connected
 from tasks.tracking.measurements import log_measurement
 from tasks.tracking.outbox import Promotion, Upload
+from tasks.tracking.plans import log_plan
 from tasks.tracking.registry import Registered
 from tasks.tracking.simulations import log_simulation
 from tasks.tracking.uris import tracking_uri, without_credentials
 
-_LOGS = {"calibration": log_calibration, "measurement": log_measurement, "simulation": log_simulation}
+_LOGS = {
+    "calibration": log_calibration,
+    "measurement": log_measurement,
+    "plan": log_plan,
+    "simulation": log_simulation,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -328,6 +328,21 @@ def test_a_simulation_is_the_same_record_as_a_flow_with_artifacts_and_is_not_com
         simulate(calibration=reference, instrument=str(world.instrument))
 
 
+@pytest.mark.e2e
+def test_a_plan_is_the_same_record_as_a_flow_with_artifacts(
+    server: str, assay: Any, world: Any, tmp_path: Path, run_of: Any, artifacts: Any
+) -> None:
+    goal = ("plan", "--goal", "lod=0.2", "--calibration", world.calibration, "--tracking-uri", "none", "--json")
+    direct, orchestrated = assay(*goal), assay(*goal, "--orchestrate", "-o", tmp_path / "plan.json")
+    assert orchestrated.code == 0, orchestrated.err
+    assert content(direct.record) == content(orchestrated.record)
+    run = run_of("plan")
+    assert run["name"] == "plan lod=0.2"
+    shown = artifacts(run)
+    assert f"Record `{direct.record['id']}`" in shown["plan"]
+    assert json.loads(shown["plan-sizes"])[0]["what"] == "production traces"
+
+
 # --- the champion -------------------------------------------------------------------------------------------------
 
 
