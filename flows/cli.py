@@ -27,6 +27,7 @@ COMMANDS = {
     "simulate": "Show by simulation how often the intervals hold the truth.",
     "plan": "Say how many traces and labels a goal takes.",
     "measure": "Measure a release with a calibrated judge.",
+    "compare": "Say whether a release is better or worse than the one before, or line up several.",
     "verify": "Re-derive every figure of a record from its inputs.",
     "event": "Tell the Prefect server of a changed judge or a released model.",
     "sync": "Upload the records that MLflow could not take when they were made.",

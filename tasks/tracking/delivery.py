@@ -10,6 +10,7 @@ from tasks.archive import Written
 from tasks.storage import pinned
 from tasks.tracking import outbox, registry
 from tasks.tracking.calibrations import log_calibration
+from tasks.tracking.comparisons import log_comparison, log_series
 from tasks.tracking.connection import connected
 from tasks.tracking.measurements import log_measurement
 from tasks.tracking.outbox import Promotion, Upload
@@ -21,6 +22,8 @@ from tasks.tracking.uris import tracking_uri, without_credentials
 _LOGS = {
     "calibration": log_calibration,
     "measurement": log_measurement,
+    "comparison": log_comparison,
+    "series": log_series,
     "plan": log_plan,
     "simulation": log_simulation,
 }
