@@ -49,8 +49,9 @@ def golden_layout(
     *,
     categories: Sequence[str] | None,
     slices: Sequence[str],
+    needed: Sequence[str] | None = None,
 ) -> GoldenLayout | None:
-    """Read the layout off a header.
+    """Read the layout off a header; of the categories only those that are needed (or all) must be there.
 
     In the wide form a column is a category when the instrument says so; without an instrument, when it holds
     numbers: a slice column holds text.
@@ -70,7 +71,7 @@ def golden_layout(
         layout = GoldenLayout(long=True, categories=(), slices=tuple(others))
     else:
         names = {category_name(column) for column in others}
-        for absent in [name for name in categories or () if name not in names]:
+        for absent in [name for name in needed or categories or () if name not in names]:
             near = difflib.get_close_matches(absent, others, n=1)
             hint = f"; is it {near[0]!r}?" if near else ""
             log.add(source, f"the instrument's category {absent!r} has no column{hint}", line=1)
@@ -112,10 +113,13 @@ class GoldenReader:
     log : ProblemLog
     categories : sequence of str, optional
         Those of the instrument; another category in the file is then a problem.
+    needed : sequence of str, optional
+        Those of them that must stand in some row; by default all.
     """
 
-    def __init__(self, log: ProblemLog, categories: Sequence[str] | None) -> None:
+    def __init__(self, log: ProblemLog, categories: Sequence[str] | None, needed: Sequence[str] | None = None) -> None:
         self._log = log
+        self._needed = None if needed is None else set(needed)
         self._allowed = None if categories is None else list(categories)
         self._found: dict[str, int] = {name: i for i, name in enumerate(categories or ())}
         self._labels: list[pd.DataFrame] = []
@@ -210,7 +214,7 @@ class GoldenReader:
         if len(self._found) > MAX_CATEGORIES:
             self._log.add(self._log.sources[0], f"{len(self._found)} categories; at most {MAX_CATEGORIES} are possible")
         for name, code in self._found.items():
-            if code not in self._seen:
+            if code not in self._seen and (self._needed is None or name in self._needed):
                 self._log.add(self._log.sources[0], f"the instrument's category {name!r} stands in no row")
         cells, n_duplicates = self._distinct_cells()
         labels = _trace_labels(cells, len(self._found))

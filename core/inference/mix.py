@@ -85,6 +85,74 @@ class MixRobust:
     reason: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixShift:
+    """The corrected rate if all of production's violations were of one label pattern (SPEC 13.4).
+
+    Attributes
+    ----------
+    pattern : str
+        A category alone, or ``several``.
+    n_positive : int
+        Golden violating traces of the pattern: few of them say little.
+    sensitivity : float
+        Of the composite for the pattern, in [0, 1].
+    value : float or None
+        In [0, 1]; None where the judge would not discriminate.
+    """
+
+    pattern: str
+    n_positive: int
+    sensitivity: float
+    value: float | None
+
+
+def mix_shift_sensitivity(counts: Counts, *, patterns: Mapping[str, tuple[int, int]]) -> tuple[MixShift, ...]:
+    """How far the corrected rate would move with production's mix of categories (SPEC 13.4).
+
+    T(k) = (p + q0 - 1)/(q1(k) + q0 - 1), q1(k) = c(k)/n(k) + (sensitivity in the counts - sum c/sum n), into [0, 1].
+
+    Parameters
+    ----------
+    counts : Counts
+        The composite's effective counts.
+    patterns : mapping of str to (int, int)
+        Golden (true_positives, n_positive) by label pattern.
+
+    Returns
+    -------
+    tuple of MixShift
+        In the patterns' order; those without a golden trace are left out. Whatever the mix is, the corrected rate
+        lies between the least and the greatest of the values, as far as the golden counts tell.
+
+    Raises
+    ------
+    UndefinedError
+        If a pattern's counts are no counts.
+
+    Examples
+    --------
+    >>> counts = Counts(flagged=500, traces=2000, true_positives=160, positives=200, true_negatives=190, negatives=200)
+    >>> found = mix_shift_sensitivity(counts, patterns={"hate": (95, 100), "fraud": (65, 100)})
+    >>> [(shift.pattern, round(shift.value, 3)) for shift in found]
+    [('hate', 0.222), ('fraud', 0.333)]
+    """
+    for name, (hits, n) in patterns.items():
+        part_of_whole(f"true_positives of {name}", hits, f"n_positive of {name}", n)
+    known = {name: (hits, n) for name, (hits, n) in patterns.items() if n}
+    if not known:
+        return ()
+    offset, shifts = _offset(counts, known), []
+    for name, (hits, n) in known.items():
+        sensitivity = min(1.0, max(0.0, hits / n + offset))
+        youden_j = sensitivity + counts.specificity - 1.0
+        value = None
+        if youden_j > RESOLUTION:
+            value = min(1.0, max(0.0, (counts.observed_rate + counts.specificity - 1.0) / youden_j))
+        shifts.append(MixShift(pattern=name, n_positive=n, sensitivity=sensitivity, value=value))
+    return tuple(shifts)
+
+
 def mix_robust_interval(
     counts: Counts,
     *,

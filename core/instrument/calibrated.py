@@ -9,8 +9,9 @@ from typing import Literal
 
 from core.errors import UndefinedError
 from core.instrument.optimism import Optimism
-from core.instrument.spec import Attempts, IntervalMethod, JudgeIdentity, TurnScope
+from core.instrument.spec import Attempts, GoldenDesign, IntervalMethod, JudgeIdentity, TurnScope
 from core.instrument.strata import Stratum
+from core.records import UNSAID
 
 Status = Literal["measured", "inconclusive", "below_detection_floor", "insufficient_data", "not_calibrated"]
 
@@ -185,6 +186,8 @@ class Calibration:
     categories: Mapping[str, Calibrated]
     composite: CompositeCalibrated
     slices: Mapping[str, Mapping[str, SliceRates]]
+    golden_design: GoldenDesign = field(default="enriched", metadata=UNSAID)
+    mix_robust: bool = field(default=False, metadata=UNSAID)
     notes: tuple[str, ...] = ()
 
 

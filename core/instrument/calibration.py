@@ -113,6 +113,8 @@ def calibrate(
         categories=work.categories,
         composite=work.composite,
         slices={column: work.slice_rates(column) for column in spec.slices},
+        golden_design=spec.golden_design,
+        mix_robust=spec.mix_robust,
         notes=_notes(spec, work, judge if judge_accepted else None),
     )
     return calibration, table

@@ -137,6 +137,7 @@ def _derive(document: Document, finder: InputFinder, progress: Progress) -> Deri
         found,
         wanted,
         certificate=finder.certificate(inputs, found),
+        labels=finder.files(inputs, "labels"),
         progress=progress,
     )[0]
 

@@ -15,7 +15,7 @@ from tasks.reporting.simulation import (
     title_of,
     verdict_of,
 )
-from tasks.reporting.terminal import STATUS_MEANING, limits, percent, printable
+from tasks.reporting.terminal import STATUS_MEANING, choice_of, limits, percent, printable
 
 # With : @ and . since an address that stands alone becomes a link.
 _MARKUP = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]()<>#+-!|~&=$:@."})
@@ -51,6 +51,9 @@ def measurement_markdown(document: Mapping[str, Any], links: Sequence[str] = ())
     lines.append(f"Observed rate (the judge's own, uncorrected): {observed}.")
     counts = result["accounting"]
     lines.append(f"Scored {counts['scored']} of {counts['attempted']} units.")
+    chosen = choice_of("Labelled traces of production", composite)
+    if chosen is not None:
+        lines.append(plain_text(chosen))
     lines.append(f"Judge {_judge(result)}, calibration {result['calibration']['id'][:12] or 'none'}.")
     return _assembled(document, lines, [*result["notes"], *prevalence["notes"]], links)
 

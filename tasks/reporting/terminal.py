@@ -205,7 +205,7 @@ def measurement_report(document: Mapping[str, Any]) -> RenderableType:
         ),
         _headline(composite),
     ]
-    lines += [_rates(result), _accounting(result), *_certificate(result)]
+    lines += [_rates(result), _accounting(result), *_certificate(result), *_transport(result), *_mix(composite)]
     rows = [("composite", composite["prevalence"])]
     rows += [(name, row["prevalence"]) for name, row in result.get("categories", {}).items()]
     return Group(*lines, *_meanings(rows), *_notes(result, rows))
@@ -221,6 +221,60 @@ def _certificate(result: Mapping[str, Any]) -> Iterable[RenderableType]:
             f"worst, {percent(certificate['mean_coverage'])} on average",
             style="" if certificate["sufficient"] else "red",
         )
+
+
+READ = {
+    "corrected": "read the corrected rate",
+    "ppi": "read the prediction-powered rate",
+    "refused": "read no rate",
+}
+"""What a choice between the rates comes to."""
+
+
+def choice_of(name: str, row: Mapping[str, Any]) -> str | None:
+    """Say which rate labelled traces of production leave to be read, and why; None without such traces."""
+    transport = row.get("transport")
+    if transport is None:
+        return None
+    powered, shown = transport["prediction_powered"], ""
+    if powered is not None:
+        shown = f" Prediction-powered: {percent(powered['value'])} {limits(powered)}."
+    return f"{name}: {READ[transport['choice']]}: {transport['reason']}.{shown}"
+
+
+def _transport(result: Mapping[str, Any]) -> Iterable[RenderableType]:
+    """Say what labelled traces of production come to."""
+    labels = result.get("labels")
+    if labels is not None:
+        unmatched = f", {labels['n_unmatched']} labelled ones are not there" if labels["n_unmatched"] else ""
+        yield Text(f"{counted(labels['n_traces'], 'trace')} of production labelled{unmatched}")
+    told = choice_of("composite", result["composite"])
+    if told is None:
+        return
+    yield words(told, "" if result["composite"]["transport"]["choice"] == "corrected" else "yellow")
+    table = _table("", "labelled", "sens. golden", "here", "spec. golden", "here", "flagged rest", "labelled", "read")
+    for name, row in [("composite", result["composite"]), *result.get("categories", {}).items()]:
+        found = row.get("transport")
+        if found is not None:
+            rates = (found["sensitivity"], found["specificity"], found["flag_rate"])
+            cells = [_compared(rate[side], rate, side) for rate in rates for side in ("reference", "found")]
+            powered = found["prediction_powered"]
+            table.add_row(words(name), str(powered["n_labelled"] if powered else "-"), *cells, found["choice"])
+    yield table
+    yield Text("*: differs from the golden set, or from the rest of production, beyond chance", style="dim")
+
+
+def _compared(value: float | None, rate: Mapping[str, Any], side: str) -> str:
+    return _decimal(value) + ("*" if side == "found" and rate["finding"] == "differs" else "")
+
+
+def _mix(composite: Mapping[str, Any]) -> Iterable[RenderableType]:
+    """Say what an interval that allows for production's mix of categories is, where the instrument asks for it."""
+    robust = composite["prevalence"].get("mix_robust")
+    if robust is not None and robust["status"] == "derived":
+        yield Text(f"If production's mix of categories differs from the golden set's: {limits(robust)} (mix_robust).")
+    elif robust is not None:
+        yield words(f"mix_robust: not available, {robust['reason']}")
 
 
 def certificate_hint(document: Mapping[str, Any]) -> Text | None:

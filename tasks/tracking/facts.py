@@ -110,11 +110,15 @@ def rate_metrics(row: Mapping[str, Any]) -> Metrics:
     """Return the figures of one category, attribute or composite that exist."""
     prevalence = row.get("prevalence") or {}
     interval = prevalence.get("interval") or {}
+    powered = (row.get("transport") or {}).get("prediction_powered") or {}
     named = {
         "observed_rate": row.get("observed_rate", row.get("rate")),
         "prevalence": prevalence.get("value"),
         "prevalence_low": interval.get("low"),
         "prevalence_high": interval.get("high"),
+        "prediction_powered": powered.get("value"),
+        "prediction_powered_low": powered.get("low"),
+        "prediction_powered_high": powered.get("high"),
     }
     return {name: float(value) for name, value in named.items() if value is not None}
 
@@ -146,6 +150,7 @@ def tags(document: Document) -> dict[str, str]:
         "calibration.id": calibration,
         "calibration.source": result.get("calibration_source") or result["calibration"]["source"],
         "target": result.get("target"),
+        "transport.choice": (composite.get("transport") or {}).get("choice"),
         "status": composite.get("status") or composite["prevalence"]["status"],
         **(certificate_tags(certificate["id"], certificate) if certificate else {}),
     }
