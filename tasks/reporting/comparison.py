@@ -119,12 +119,12 @@ def comparison_rows(result: Mapping[str, Any]) -> list[Row]:
 def guard_lines(result: Mapping[str, Any]) -> list[tuple[str, bool]]:
     """Say what a judge that treats the releases differently would explain; with whether a verdict hangs on little.
 
-    Always of the composite; of a category where there is a verdict.
+    Always of the composite; of a category where a verdict hangs on little. All are in the record.
     """
     lines = []
     for name, row in quantities(result).items():
         guard = row["delta_j_guard"]
-        if guard is None or (name != "composite" and row["verdict"] not in ("increase", "decrease")):
+        if guard is None or not (name == "composite" or guard["fragile"]):
             continue
         told = f"{name}: {guard['note']}"
         if guard["fragile"]:
@@ -180,6 +180,15 @@ def comparison_report(document: Mapping[str, Any]) -> RenderableType:
     if rows := shift_rows(result):
         lines += [Text(""), _table(rows), Text(SHIFT, style="dim")]
     return Group(*lines, *(words(f"! {note}", "yellow") for note in notes_of(result)))
+
+
+def true_changes(document: Mapping[str, Any], before: Mapping[str, float], after: Mapping[str, float]) -> str:
+    """Set the differences beside those that are true by construction."""
+    rows = {name: row for name, row in quantities(document["result"]).items() if row["interval"] is not None}
+    true = {name: after[name] - before[name] for name in rows}
+    inside = sum(row["interval"]["low"] <= true[name] <= row["interval"]["high"] for name, row in rows.items())
+    told = f"{inside} of {len(rows)} intervals hold the true change"
+    return told + (f"; the composite's is {points(true['composite'])} points." if "composite" in true else ".")
 
 
 def _calibrations(result: Mapping[str, Any]) -> str:

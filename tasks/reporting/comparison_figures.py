@@ -108,8 +108,8 @@ def series_figure(document: Document) -> Figure:
     headed(
         figure,
         f"{len(series)} releases{hidden}",
-        "Bars: intervals of each rate. Dashed: a break, where the instrument changed; rates on its two sides cannot be "
-        "compared.\nTriangle: a change since the release before, up or down (Holm). x: no corrected rate.",
+        "Bars: intervals. Dashed: another instrument, no comparison across. Triangle: change since the release before "
+        "(Holm). x: no corrected rate.",
     )
     return figure
 
@@ -156,8 +156,9 @@ def _step(axes: Axes, i: int, point: Mapping[str, Any], name: str) -> None:
         if name == "composite":
             told = plain_label(str(point["break_before"]).partition(":")[0])
             axes.text(
-                i - 0.47, 0.98, told, fontsize=7, color=INK, va="top", transform=axes.get_xaxis_transform(), rotation=90
-            )
+                i - 0.5, 0.98, told, fontsize=7, color=INK, va="top", ha="center", rotation=90,
+                transform=axes.get_xaxis_transform(), bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+            )  # fmt: skip
         return
     change = point["change"]
     row = None if change is None else quantities(change).get(name)
