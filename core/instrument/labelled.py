@@ -23,8 +23,8 @@ from core.instrument.tally import UnitCounts
 
 COMPOSITE = "composite"
 
-MANY_UNDECIDABLE = 0.1
-"""Share of labelled traces without composite truth above which a reader is told what follows."""
+MANY_INCOMPLETE = 0.1
+"""Share of labelled traces that lack a label of some category above which a reader is told what follows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,7 @@ class LabelledUnits:
             summary=LabelsSummary(
                 n_traces=int(matched.sum()),
                 n_unmatched=len(absent),
-                n_undecidable=int((composite_truth(labels) == -1).sum()),
+                n_incomplete=int((labels == -1).any(axis=1).sum()),
                 n_duplicates=self._golden.n_duplicates,
                 sha256=self._golden.sha256,
             ),
@@ -144,7 +144,7 @@ def transport_of_labels(
     cases = {}
     for name, position in _positions(measured):
         bit = (1 << counts.n_categories) - 1 if position is None else 1 << position
-        truth = composite_truth(labelled.labels) if position is None else labelled.labels[:, position]
+        truth = _complete_truth(labelled.labels) if position is None else labelled.labels[:, position]
         used = (truth >= 0) & (labelled.missing & bit == 0)
         found = labelled_counts(truth[used], (labelled.flags & bit != 0)[used])
         sample = sample_of(counts, position)
@@ -220,12 +220,21 @@ def labels_notes(transports: Mapping[str, Transport], labelled: Labelled | None)
             f"{whose} traces are flagged at another rate than the rest of production ({', '.join(unlike)}): they are "
             "no random part of it, but enriched, or production has changed"
         )
-    if labelled is not None and labelled.summary.n_undecidable > MANY_UNDECIDABLE * labelled.summary.n_traces:
+    if labelled is not None and labelled.summary.n_incomplete > MANY_INCOMPLETE * labelled.summary.n_traces:
         notes.append(
-            f"{labelled.summary.n_undecidable} of {labelled.summary.n_traces} labelled traces have no composite truth "
-            "(a label is missing and none is 1): the others are no random part unless labels are missing at random"
+            f"{labelled.summary.n_incomplete} of {labelled.summary.n_traces} labelled traces lack a label of some "
+            "category and say nothing of the composite: the others are a random part only if it is chance which labels "
+            "are missing"
         )
     return notes
+
+
+def _complete_truth(labels: Ints) -> Ints:
+    """Composite truth of the traces with a label of every category.
+
+    One label of 1 decides a trace and one of 0 does not, so that all decided traces together violate too often.
+    """
+    return np.where((labels == -1).any(axis=1), -1, composite_truth(labels))
 
 
 def _positions(measured: Mapping[str, Measured]) -> list[tuple[str, int | None]]:

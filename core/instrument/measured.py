@@ -246,8 +246,8 @@ class LabelsSummary:
         That are in production.
     n_unmatched : int
         Labelled traces that are not, and were left out.
-    n_undecidable : int
-        Without composite truth: a label is missing and none is 1.
+    n_incomplete : int
+        Those of them that lack a label of some category: the composite is assessed without them.
     n_duplicates : int
     sha256 : str
         Digest of the labels' content, as of a golden set.
@@ -255,7 +255,7 @@ class LabelsSummary:
 
     n_traces: int
     n_unmatched: int
-    n_undecidable: int
+    n_incomplete: int
     n_duplicates: int
     sha256: str
 

@@ -246,7 +246,7 @@ def _transport(result: Mapping[str, Any]) -> Iterable[RenderableType]:
     """Say what labelled traces of production come to."""
     labels = result.get("labels")
     if labels is not None:
-        unmatched = f", {labels['n_unmatched']} labelled ones are not there" if labels["n_unmatched"] else ""
+        unmatched = f"; labels of {counted(labels['n_unmatched'], 'other trace')} left out" if labels["n_unmatched"] else ""
         yield Text(f"{counted(labels['n_traces'], 'trace')} of production labelled{unmatched}")
     told = choice_of("composite", result["composite"])
     if told is None:
