@@ -27,7 +27,10 @@ from tasks.tables import Progress, no_progress, read_golden_maxima, references
 
 SCHEMA, SERIES_SCHEMA = "assay.comparison", "assay.series"
 BASELINE, CANDIDATE, RELEASE = "baseline", "candidate", "measurement"
-NO_COMMON_UNITS = "no unit of one release is among the other's, so nothing can be paired"
+NO_COMMON_UNITS = (
+    "no unit of one release is among the other's: the same conversations, with the same trace_id in both, would be "
+    "compared one by one"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from tasks.archive import Derived, FoundCalibration, read_calibration
 from tasks.finder import InputFinder
 from tasks.releases import DECISIONS, Release, read_release
 from tasks.specs import build_spec
-from tasks.storage import InputFile
+from tasks.storage import InputFile, file_digest
 from tasks.tables import Progress
 
 
@@ -98,9 +99,9 @@ class _Again:
         item = self._item(role, sha256)
         try:
             return self._finder.file(item)
-        except (InputError, MismatchError):
-            own = release.decisions
-            written = {output["sha256"] for output in release.document["outputs"]}
-            if own is None or item["sha256"] not in written:
-                raise
-            return own
+        except (InputError, MismatchError) as error:
+            with contextlib.suppress(InputError):
+                own = release.decisions
+                if own is not None and file_digest(own.path) == item["sha256"]:
+                    return own
+            raise error from None
