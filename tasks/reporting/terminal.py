@@ -120,8 +120,45 @@ def calibration_report(document: Mapping[str, Any]) -> RenderableType:
                 f"{golden['n_undecidable']} undecidable for the composite"
             )
         )
-    lines += [table, *_ceiling(result["composite"]), Text(_basis(document), style="dim")]
+    lines += [table, *_ceiling(result["composite"]), Text(_basis(document), style="dim"), *_raters(result)]
     return Group(*lines, *_slices(document), *_notes(result, rows))
+
+
+def _raters(result: Mapping[str, Any]) -> Iterable[RenderableType]:
+    """Say how far the raters agree, and what that does to J: a line in all, and one a category."""
+    raters = (result["golden"] or {}).get("raters")
+    if raters is None:
+        return
+    yield Text(
+        f"labels are majorities of {counted(raters['n_votes'], 'vote')} of {counted(raters['n_raters'], 'rater')}; "
+        f"{counted(raters['n_ties'], 'tie')} left without a label"
+    )
+    for name, row in result["categories"].items():
+        if row.get("agreement") is not None:
+            yield words(f"  {name}: {agreement_of(row['agreement'], result['detection_floor'])}")
+
+
+def agreement_of(agreement: Mapping[str, Any], floor: float) -> str:
+    """Say in a line how far raters agree, and what J a judge at the floor would show on their labels."""
+    raters, noise = agreement["raters"], agreement["label_noise"]
+    if raters["n_paired_units"] == 0:
+        return "no trace was rated twice: nothing is known of the raters' agreement"
+    known = raters["alpha"] is not None
+    told = f"alpha {raters['alpha']:.2f} [{raters['low']:.2f}, {raters['high']:.2f}]" if known else (
+        "alpha is undefined, as all ratings are one value"
+    )  # fmt: skip
+    told += (
+        f", {percent(raters['disagreement'], 0)} of pairs of votes differ, "
+        f"{percent(raters['single_vote_share'], 0)} of labels rest on one vote"
+    )
+    if noise is None:
+        return told
+    if noise["status"] != "derived":
+        return f"{told}; votes differ too often for what that does to J to be told"
+    return (
+        f"{told}; with labels this noisy a judge at the floor of {floor:g} shows J {noise['floor_on_labels']:.2f}, and "
+        f"this one's {noise['youden_j']:.2f} would be {noise['youden_j_without_noise']:.2f}"
+    )
 
 
 def _basis(document: Mapping[str, Any]) -> str:
@@ -246,7 +283,9 @@ def _transport(result: Mapping[str, Any]) -> Iterable[RenderableType]:
     """Say what labelled traces of production come to."""
     labels = result.get("labels")
     if labels is not None:
-        unmatched = f"; labels of {counted(labels['n_unmatched'], 'other trace')} left out" if labels["n_unmatched"] else ""
+        unmatched = (
+            f"; labels of {counted(labels['n_unmatched'], 'other trace')} left out" if labels["n_unmatched"] else ""
+        )
         yield Text(f"{counted(labels['n_traces'], 'trace')} of production labelled{unmatched}")
     told = choice_of("composite", result["composite"])
     if told is None:
