@@ -148,17 +148,14 @@ def agreement_of(agreement: Mapping[str, Any], floor: float) -> str:
         "alpha is undefined, as all ratings are one value"
     )  # fmt: skip
     told += (
-        f", {percent(raters['disagreement'], 0)} of pairs of votes differ, "
+        f"; {percent(raters['disagreement'], 0)} of vote pairs differ; "
         f"{percent(raters['single_vote_share'], 0)} of labels rest on one vote"
     )
     if noise is None:
         return told
     if noise["status"] != "derived":
-        return f"{told}; votes differ too often for what that does to J to be told"
-    return (
-        f"{told}; with labels this noisy a judge at the floor of {floor:g} shows J {noise['floor_on_labels']:.2f}, and "
-        f"this one's {noise['youden_j']:.2f} would be {noise['youden_j_without_noise']:.2f}"
-    )
+        return f"{told}; what votes that differ so often do to J cannot be told"
+    return f"{told}; a judge at the floor of {floor:g} would show J {noise['floor_on_labels']:.2f}"
 
 
 def _basis(document: Mapping[str, Any]) -> str:
