@@ -99,15 +99,23 @@ def log_series(client: Any, upload: Upload) -> runs.Run:
     )  # fmt: skip
     for i, point in enumerate(series):
         # A line is drawn through the steps of one name: a stretch of one instrument has its own.
-        rate = point["composite"]
-        values = {"prevalence": rate["value"], **(rate["interval"] or {})}
-        metrics = {
-            f"composite.{name}.segment-{point['segment']}": float(values[key])
-            for key, name in (("value", "prevalence"), ("low", "prevalence_low"), ("high", "prevalence_high"))
-            if values.get(key) is not None
-        }
-        runs.log(client, run.id, runs.Content(metrics=metrics, step=i), timestamp)
+        runs.log(client, run.id, runs.Content(metrics=_rates_of(point), step=i), timestamp)
     return _finished(client, run, upload)
+
+
+def _rates_of(point: Mapping[str, Any]) -> facts.Metrics:
+    """Return the rates of a release: the composite's, and those of as many categories as fit."""
+    metrics: facts.Metrics = {}
+    for name, rate in {"composite": point["composite"], **point["categories"]}.items():
+        named = {"prevalence": rate["value"]}
+        named |= {f"prevalence_{end}": (rate["interval"] or {}).get(end) for end in ("low", "high")}
+        if len(metrics) + len(named) <= facts.MAX_METRICS:
+            metrics |= {
+                facts.key(f"{name}.{key}.segment-{point['segment']}"): float(value)
+                for key, value in named.items()
+                if value is not None
+            }
+    return metrics
 
 
 def _finished(client: Any, run: runs.Run, upload: Upload) -> runs.Run:
