@@ -266,12 +266,15 @@ READ = {
 
 
 def choice_of(name: str, row: Mapping[str, Any]) -> str | None:
-    """Say which rate labelled traces of production leave to be read, and why; None without such traces."""
+    """Say which rate labelled traces of production leave to be read, and why; None without such traces.
+
+    A prediction-powered rate that is not to be read is in the record only.
+    """
     transport = row.get("transport")
     if transport is None:
         return None
     powered, shown = transport["prediction_powered"], ""
-    if powered is not None:
+    if transport["choice"] == "ppi":
         shown = f" Prediction-powered: {percent(powered['value'])} {limits(powered)}."
     return f"{name}: {READ[transport['choice']]}: {transport['reason']}.{shown}"
 

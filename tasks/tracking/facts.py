@@ -110,7 +110,9 @@ def rate_metrics(row: Mapping[str, Any]) -> Metrics:
     """Return the figures of one category, attribute or composite that exist."""
     prevalence = row.get("prevalence") or {}
     interval = prevalence.get("interval") or {}
-    powered = (row.get("transport") or {}).get("prediction_powered") or {}
+    transport = row.get("transport") or {}
+    # A rate that is not to be read makes no chart.
+    powered = transport["prediction_powered"] if transport.get("choice") == "ppi" else {}
     named = {
         "observed_rate": row.get("observed_rate", row.get("rate")),
         "prevalence": prevalence.get("value"),
