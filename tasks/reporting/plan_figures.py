@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from core.records import Document
 from tasks.reporting.figures import BLUE, GREY, INK, ORANGE, bare, headed, plain_label
-from tasks.reporting.plan import title_of, verdict_of
+from tasks.reporting.plan import figure as shown
+from tasks.reporting.terminal import percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,9 +62,13 @@ def _curve(document: Document, drawn: list[dict[str, Any]]) -> Figure:
     unit = "power" if curve["y_quantity"] == "power" else "half width, percentage points of the rate"
     axes.set_ylabel(unit, fontsize=9, color=INK)
     axes.legend(fontsize=8, frameon=False)
+    goal = {"half_width": "Half width", "limit_of_detection": "Limit of detection"}.get(result["goal"], "Change of")
+    where = (
+        "" if result["goal"] == "limit_of_detection" else f" at {percent(result['assumed']['prevalence'])} violations"
+    )
     headed(
         figure,
-        title_of(result).removeprefix("goal: ").capitalize(),
-        f"{verdict_of(result)} Dashed: the goal. Dotted: the design."[:160],
+        f"{goal} {shown(result['goal'], result['target'])}{where}",
+        f"{result['status'].replace('_', ' ').capitalize()} by the plan. Dashed: the goal. Dotted: the planned traces.",
     )
     return figure
