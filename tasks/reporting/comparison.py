@@ -119,17 +119,18 @@ def comparison_rows(result: Mapping[str, Any]) -> list[Row]:
 def guard_lines(result: Mapping[str, Any]) -> list[tuple[str, bool]]:
     """Say what a judge that treats the releases differently would explain; with whether a verdict hangs on little.
 
-    Always of the composite; of a category where a verdict hangs on little. All are in the record.
+    In full of the composite; categories whose verdict hangs on little are named. All are in the record.
     """
+    guards = {name: row["delta_j_guard"] for name, row in quantities(result).items() if row["delta_j_guard"]}
     lines = []
-    for name, row in quantities(result).items():
-        guard = row["delta_j_guard"]
-        if guard is None or not (name == "composite" or guard["fragile"]):
-            continue
-        told = f"{name}: {guard['note']}"
-        if guard["fragile"]:
+    if (composite := guards.pop("composite", None)) is not None:
+        told = f"composite: {composite['note']}"
+        if composite["fragile"]:
             told += "; under 5 points, so that a judge which treats the two releases a little differently explains it"
-        lines.append((told, bool(guard["fragile"])))
+        lines.append((told, bool(composite["fragile"])))
+    fragile = [f"{name} ({guard['specificity_points']:.1f})" for name, guard in guards.items() if guard["fragile"]]
+    if fragile:
+        lines.append((f"under 5 points of specificity bring the interval to 0: {', '.join(fragile)}", True))
     return lines
 
 
@@ -165,7 +166,7 @@ def _effect(row: Mapping[str, Any] | None) -> str:
 def comparison_report(document: Mapping[str, Any]) -> RenderableType:
     """Show a comparison: the composite's verdict first, then the table, then what a reader has to know."""
     result = document["result"]
-    one, other = names_of(result)
+    one, other = (result[side]["target"] or "without a name" for side in ("baseline", "candidate"))
     verdict = result["composite"]["verdict"]
     lines: list[RenderableType] = [
         Text("Comparison", style="bold").append(f" {document['id'][:12]}"),

@@ -119,8 +119,10 @@ def test_a_fragile_verdict_is_told_with_what_would_explain_it(documents: dict[st
     document["result"]["categories"]["hate"]["delta_j_guard"]["fragile"] = True
     (_, (told, fragile)) = guard_lines(document["result"])
     assert fragile
-    assert told.startswith("hate: specificity ")
-    assert "! hate: specificity" in shown(document)
+    assert told.startswith("under 5 points of specificity bring the interval to 0: hate (")
+    assert f"! {told}" in shown(document)
+    document["result"]["composite"]["delta_j_guard"]["fragile"] = True
+    assert "explains it" in guard_lines(document["result"])[0][0]
     assert "**fragile**" in comparison_markdown(document)
 
 
