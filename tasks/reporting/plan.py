@@ -48,11 +48,14 @@ def title_of(result: Mapping[str, Any]) -> str:
     shown = figure(goal, result["target"])
     if goal == "half_width":
         return f"goal: a {level} interval of {shown} where {percent(assumed['prevalence'])} violate"
-    found = f"found with a power of {percent(result['power'], 0)} at {level}"
+    found = f"found with a power of {100 * result['power']:.4g}% at {level}"
     if goal == "limit_of_detection":
         return f"goal: a rate of violations of {shown} {found}"
+    change = f"goal: a change of {shown} from {percent(assumed['prevalence'])}"
+    if result["difference"] is None:  # nothing was found, so that pairs were not thought of
+        return f"{change}, {found}"
     versions = "the same traces" if result["difference"]["paired"] else "different traces"
-    return f"goal: a change of {shown} from {percent(assumed['prevalence'])}, {versions} for both versions, {found}"
+    return f"{change}, {versions} for both versions, {found}"
 
 
 def judge_of(result: Mapping[str, Any]) -> str:

@@ -83,6 +83,35 @@ def test_a_difference_is_planned_paired_and_unpaired(assay: Assay) -> None:
     assert (paired["sizes"]["n_production"], unpaired["sizes"]["n_production"]) == (353, 817)  # SPEC 11.3
 
 
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        (("--goal", "difference=0.000001", "--prevalence", 0.1, *JUDGE), "unreachable"),
+        (
+            ("--goal", "difference=0.1", "--prevalence", 0.1, "--sensitivity", 0.5, "--specificity", 0.5),
+            "below_detection_floor",
+        ),
+        (("--goal", "difference=0.01", "--prevalence", 0.1, *JUDGE, "--production", 100), "not_reached"),
+        (("--goal", "half-width=0.01", "--prevalence", 0.1, *JUDGE, "--production", 100), "unreachable"),
+        (("--goal", "lod=0.01", *JUDGE, "--production", 100, "--positives", 9, "--negatives", 9), "not_reached"),
+        (("--goal", "lod=0.5", "--sensitivity", 0.2, "--specificity", 1), "unreachable"),
+        (("--goal", "half-width=0.5", "--prevalence", 0, "--sensitivity", 1, "--specificity", 1), "reached"),
+    ],
+)
+def test_every_outcome_is_told_recorded_and_drawn(
+    assay: Assay, tmp_path: Path, options: tuple[object, ...], status: str
+) -> None:
+    record = tmp_path / "plan.json"
+    done = plan(assay, *options, "-o", record)
+    assert done.code == 0, done.err
+    document = json.loads(record.read_text())
+    assert document["result"]["status"] == status
+    assert status.replace("_", " ").capitalize() in done.out
+    assert f"Record `{document['id']}`" in plan_markdown(document)
+    for figure in plan_figures(document).values():
+        figure.savefig(tmp_path / "figure.png", dpi=40)
+
+
 def test_costs_steer_the_split(assay: Assay) -> None:
     goal = ("--goal", "half-width=0.05", "--prevalence", 0.1, *JUDGE, "--json")
     cheap, dear = (plan(assay, *goal, "--costs", costs).record["result"] for costs in ("0.01,1,1", "1,1,1"))
