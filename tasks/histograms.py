@@ -12,7 +12,7 @@ from core.data.scores import ScoreBatch, whole_traces
 from core.inference.drift import BINS, ScoreHistogram
 from core.instrument.collapse import unit_maxima
 from core.instrument.golden_table import GoldenTable
-from core.instrument.tally import ScatteredTracesError
+from core.instrument.tally import ScatteredTracesError, Tally
 from tasks.spill import scattered_blocks
 from tasks.storage import InputFile
 from tasks.tables import Progress, ScoreScan, no_progress, open_all
@@ -51,8 +51,11 @@ def score_histograms(
 
     def count(blocks: Iterator[ScoreBatch]) -> Histograms:
         counts = np.zeros((len(categories), BINS), np.int64)
+        seen = Tally(len(categories), ())  # notices traces whose rows are apart
         for block in blocks:
             units, maxima = unit_maxima(block, len(categories), last_turn_only=last_turn_only, log=scan.log)
+            seen.add(block, units)
+            scan.log.stop_if_any()  # no histogram of what is out of range
             for c in range(len(categories)):
                 scored = maxima[units.missing >> c & 1 == 0, c]
                 counts[c] += ScoreHistogram.of(scored).counts
