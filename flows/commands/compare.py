@@ -84,7 +84,7 @@ def command(
       assay compare bot-1.json bot-2.json --remeasure -o comparison.json
       assay compare bot-1.json bot-2.json bot-3.json bot-4.json
     """  # noqa: D301 (click wants the character)
-    from flows.pipelines.comparison import run_comparison
+    from flows.pipelines.comparison import remeasured_beside, run_comparison
     from tasks.reporting.comparison import report
     from tasks.reporting.terminal import console, words
 
@@ -98,6 +98,8 @@ def command(
             "instrument changed"
         )
     refuse_overwriting(output, releases, force=force)
+    if remeasure and output is not None:
+        refuse_overwriting(remeasured_beside(output), releases, force=force, beside=["decisions"])
     asked: dict[str, Any] = {
         "allow_different_calibration": allow_different_calibration, "confidence_level": confidence_level,
         "unpaired": unpaired, "remeasure": remeasure, "scores": scores,

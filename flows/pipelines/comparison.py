@@ -369,6 +369,11 @@ def _refusal(baseline: Release, candidate: Release, references: Sequence[str]) -
     return InputError.of("compare", "\n  ".join(told))
 
 
+def remeasured_beside(output: Place) -> Place:
+    """Say where the baseline's new measurement goes: beside the comparison."""
+    return output.with_name(f"{output.stem}.baseline.json")
+
+
 def _remeasured(
     baseline: Release,
     candidate: Release,
@@ -392,7 +397,7 @@ def _remeasured(
         target=baseline.measurement.target,
         attempts=candidate.document["spec"]["attempts"],
         accept_judge=bool(spec["accept_judge"]),
-        output=None if output is None else output.with_name(f"{output.stem}.baseline.json"),
+        output=None if output is None else remeasured_beside(output),
         progress=progress,
         tracking_uri=tracking_uri,
         run=run,

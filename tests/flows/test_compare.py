@@ -355,12 +355,14 @@ def test_a_series_without_decisions_or_on_demand_is_unpaired(lab: Lab, tmp_path:
     (["chat-0.json", "chat-1.json", "--confidence-level", "1"], "0.9999"),
     (["chat-0.json", "chat-1.json", "-o", "chat-0.json"], "is an input"),
     (["chat-0.json", "chat-1.json", "-o", "chat-0.csv"], "is not a record of assay"),
+    (["chat-3.json", "chat-4.json", "--remeasure", "-o", "golden.json"], "golden.baseline.json is there and is not"),
     (["chat-0.json", "chat-1.json", "-o", "/proc/nothing/c.json"], "/proc/nothing"),
 ])  # fmt: skip
 def test_what_cannot_be_compared_is_refused_and_nothing_is_written(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_data: Path, arguments: list[str], message: str
 ) -> None:
     monkeypatch.chdir(lab.own(tmp_path))
+    Path("golden.baseline.json").write_text("somebody's own")
     before = sorted(Path().iterdir())
     done = lab.assay("compare", *arguments)
     assert (done.code, done.out) == (2, "")
@@ -435,3 +437,34 @@ def test_releases_without_a_unit_in_common_are_compared_as_samples(lab: Lab, tmp
     assert (result["paired"], result["composite"]["verdict"]) == (False, "decrease")
     assert result["notes"][0].startswith("no unit of one release is among the other's")
     assert lab.assay("verify", tmp_path / "c.json").code == 0
+
+
+@pytest.mark.parametrize("part", ["composite", "categories", "calibration", "judge"])
+def test_a_measurement_that_is_not_whole_is_refused(lab: Lab, tmp_path: Path, part: str) -> None:
+    folder = lab.own(tmp_path)
+    result = loaded(folder / "chat-2.json")["result"]
+    for broken in ({name: value for name, value in result.items() if name != part}, {**result, part: 7}):
+        rewritten(folder / "chat-2.json", result=broken)
+        done = lab.assay("compare", folder / "chat-1.json", folder / "chat-2.json")
+        assert (done.code, done.out) == (2, "")
+        assert f"result.{part}" in done.err
+
+
+@pytest.mark.e2e
+def test_records_in_object_storage_are_compared_and_verified_like_files(
+    lab: Lab, object_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in object_server.environment.items():
+        monkeypatch.setenv(name, value)
+    settings.cache_clear()
+    object_server.client.create_bucket(Bucket="releases")
+    for k in (1, 2):
+        done = lab.assay(
+            "measure", lab.folder / f"chat-{k}.csv", "--calibration", lab.calibration, "--target", f"chat@{k}",
+            "-o", f"s3://releases/{k}.json",
+        )  # fmt: skip
+        assert done.code == 0, done.err
+    done = lab.assay("compare", "s3://releases/1.json", "s3://releases/2.json", "-o", "s3://releases/c.json", "--json")
+    assert done.code == 0, done.err
+    assert done.record["id"] == lab.assay("compare", *lab.releases[1:3], "--json").record["id"]
+    assert lab.assay("verify", "s3://releases/c.json").code == 0
