@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from core.data.columns import RawBatch
+from core.data.golden import GoldenSet
 from core.data.problems import ProblemLog
 from core.data.scores import ScoreBatch, ScoreParser, layout_of, regrouped
 from core.instrument.calibrated import Calibration, deployable, thresholds_of
@@ -19,6 +20,7 @@ from core.instrument.calibration import calibrate as calibrate_golden
 from core.instrument.collapse import unit_masks
 from core.instrument.golden_table import golden_scores
 from core.instrument.identity import judge_of_scores, target_of_scores
+from core.instrument.labelled import LabelledUnits
 from core.instrument.measured import Measurement
 from core.instrument.measurement import measure as measure_counts
 from core.instrument.measurement import measurement_spec
@@ -61,16 +63,8 @@ def calibrate(
     >>> judged.threshold, judged.true_positives, judged.n_positive
     (0.9, 19, 20)
     """
-    from core.data.golden_reader import GoldenReader, golden_layout
-
     spec = instrument or InstrumentSpec()
-    log = ProblemLog(["golden"], ["row"])
-    raw = _raw(golden)
-    layout = golden_layout(raw.table.schema.names, raw, "golden", log, categories=spec.categories, slices=spec.slices)
-    reader = GoldenReader(log, spec.categories)
-    if layout is not None:
-        reader.add(raw, layout)
-    labels = reader.finish()
+    labels = _labels(golden, "golden", spec.categories, spec.slices)
     parser, batch = _parsed(scores, labels.categories)
     judge, source, accepted = judge_of_scores(
         parser.judges, parser.fingerprints, spec.judge, accept=accept_judge, where="scores", expected="the instrument's"
@@ -90,6 +84,8 @@ def measure(
     attempts: Attempts | None = None,
     confidence_level: float | None = None,
     accept_judge: bool = False,
+    labels: Any = None,
+    allow_unmatched: bool = False,
 ) -> Measurement:
     """Measure production with a calibrated judge (SPEC 7-9).
 
@@ -107,6 +103,10 @@ def measure(
         What is not given is the calibration's.
     accept_judge : bool
         Take scores of another judge than the calibrated one all the same, and say so.
+    labels : pandas.DataFrame or pyarrow.Table, optional
+        Labels of a random part of these traces, as a golden set in `calibrate` (SPEC 13).
+    allow_unmatched : bool
+        Leave out labels of traces that are not there, and count them.
 
     Returns
     -------
@@ -146,8 +146,13 @@ def measure(
         log=parser.log,
     )
     parser.log.stop_if_any()
-    tally = Tally(len(names), spec.turn_bins)
-    tally.add(block, chosen_attempts(units, spec.attempts))
+    tally, chosen = Tally(len(names), spec.turn_bins), chosen_attempts(units, spec.attempts)
+    tally.add(block, chosen)
+    labelled = None
+    if labels is not None:
+        watched = LabelledUnits(_labels(labels, "labels", (*names, *others), (), needed=names), names)
+        watched.add(block, chosen)
+        labelled = watched.finish(allow_unmatched=allow_unmatched, where="labels")
     return measure_counts(
         tally.finish(),
         calibration,
@@ -156,7 +161,26 @@ def measure(
         judge=judge,
         judge_source=source,
         judge_accepted=accepted,
+        labelled=labelled,
     )
+
+
+def _labels(
+    table: Any,
+    name: str,
+    categories: Sequence[str] | None,
+    slices: Sequence[str],
+    needed: Sequence[str] | None = None,
+) -> GoldenSet:
+    from core.data.golden_reader import GoldenReader, golden_layout
+
+    log = ProblemLog([name], ["row"])
+    raw = _raw(table)
+    layout = golden_layout(raw.table.schema.names, raw, name, log, categories=categories, slices=slices, needed=needed)
+    reader = GoldenReader(log, categories, needed)
+    if layout is not None:
+        reader.add(raw, layout)
+    return reader.finish()
 
 
 def _raw(table: Any) -> RawBatch:

@@ -14,7 +14,7 @@ import re
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,8 +32,14 @@ TOLERANCE = 1e-9
 SCHEMA_VERSIONS = {
     "assay.calibration": 1,
     "assay.measurement": 1,
+    "assay.comparison": 1,
+    "assay.series": 1,
     "assay.simulation": 1,
+    "assay.plan": 1,
 }
+
+UNSAID: Mapping[str, bool] = types.MappingProxyType({"unsaid": True})
+"""Metadata of a field that came later: while it has its default it is not written, so that ids stay what they were."""
 
 T = TypeVar("T")
 Document = dict[str, Any]
@@ -65,7 +71,7 @@ def plain(value: Any) -> Any:
     """Turn results (dataclasses, mappings, sequences, numpy scalars) into JSON data.
 
     Floats are rounded to 12 significant digits and -0 becomes 0, so that a stored figure and a hashed one are
-    the same. NaN and infinity have no place in a record.
+    the same. NaN and infinity have no place in a record. A field marked `UNSAID` is left out while it has its default.
 
     Raises
     ------
@@ -78,7 +84,7 @@ def plain(value: Any) -> Any:
     {'rate': 0.0, 'third': 0.333333333333}
     """
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value) if not _unsaid(field, value)}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, str) or value is None:
@@ -92,6 +98,10 @@ def plain(value: Any) -> Any:
     if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (bytes, bytearray, memoryview)):
         return [plain(item) for item in value]
     raise RecordError(f"a record cannot hold a {type(value).__name__}")
+
+
+def _unsaid(field: Field[Any], value: Any) -> bool:
+    return bool(field.metadata.get("unsaid")) and getattr(value, field.name) == field.default
 
 
 def _rounded(value: float) -> float:

@@ -42,6 +42,8 @@ def measure(
     target: str | None = None,
     golden: str | list[str] | None = None,
     reported: str | list[str] | None = None,
+    labels: str | list[str] | None = None,
+    allow_unmatched: bool = False,
     attempts: Literal["each", "first", "last", "any"] | None = None,
     accept_judge: bool = False,
     confidence_level: float | None = None,
@@ -69,6 +71,11 @@ def measure(
         The golden set to calibrate a changed judge on; passed on with the announcement.
     reported : str or list of str, optional
         Rates that a detector reports itself, to compare.
+    labels : str or list of str, optional
+        Labels of a random part of these scores, to hold the golden set against. Without a calibration they are left
+        out, and the run says so.
+    allow_unmatched : bool
+        Leave out labels of traces that are not in production.
     attempts, accept_judge, confidence_level, output, tracking_uri
         As on the command line.
     """
@@ -78,14 +85,19 @@ def measure(
     found = Champion()
     if calibration is None and spec.kind == "scores":
         found = _champion(spec, listed(scores), tracking_uri)
+    calibrated = calibration or found.reference
+    if listed(labels) and calibrated is None:
+        get_run_logger().warning("labels are left out: there is no calibration to hold them against")
     progress = ProgressArtifact(orchestrated(steps.FIND, lambda: rows_of(listed(scores))), "rows read")
     written = run_measurement(
         listed(scores),
-        calibration=calibration or found.reference,
+        calibration=calibrated,
         certificate=certificate,
         instrument=spec,
         uncalibrated=found.why_not,
         reported=listed(reported),
+        labels=listed(labels) if calibrated is not None else (),
+        allow_unmatched=allow_unmatched,
         target=target,
         attempts=attempts,
         accept_judge=accept_judge,

@@ -21,8 +21,18 @@ from core.errors import AssayError, InputError, UnreachableError
 from core.instrument.spec import InstrumentSpec
 from tasks import steps
 from tasks.archive import Written
-from tasks.reporting.markdown import calibration_markdown, category_rows, measurement_markdown, simulation_markdown
+from tasks.reporting.comparison import comparison_rows, series_rows
+from tasks.reporting.markdown import (
+    calibration_markdown,
+    category_rows,
+    comparison_markdown,
+    measurement_markdown,
+    plan_markdown,
+    simulation_markdown,
+)
+from tasks.reporting.plan import size_rows
 from tasks.reporting.simulation import cell_rows
+from tasks.reporting.terminal import printable
 from tasks.specs import load_instrument
 from tasks.steps import Step
 from tasks.tracking import track
@@ -120,6 +130,12 @@ def show_record(document: Mapping[str, Any], links: Sequence[str]) -> None:
     kind = str(document["schema"]).partition("/")[0].removeprefix("assay.")
     if kind == "simulation":
         markdown, key, rows = simulation_markdown(document, links), "simulation-cells", cell_rows(document["result"])
+    elif kind == "plan":
+        markdown, key, rows = plan_markdown(document, links), "plan-sizes", size_rows(document["result"])
+    elif kind in ("comparison", "series"):
+        rows = comparison_rows(document["result"]) if kind == "comparison" else series_rows(document["result"])
+        rows = [{name: printable(value) for name, value in row.items()} for row in rows]
+        markdown, key = comparison_markdown(document, links), f"{kind}-rows"
     else:
         told = calibration_markdown if kind == "calibration" else measurement_markdown
         markdown, key, rows = told(document, links), f"{kind}-categories", category_rows(document)

@@ -185,6 +185,25 @@ def is_certificate(document: Document) -> bool:
     )
 
 
+def output_places(document: Document, place: Place, role: str) -> Iterator[tuple[Place, str]]:
+    """Name the places where an output of a record may be, with its digest.
+
+    They are beside the record, under the recorded name or after the record's present one, and in the records folders
+    under its id.
+    """
+    item = next((item for item in document.get("outputs", []) if item["role"] == role), None)
+    if item is None:
+        return
+    name = f"{document['id']}.{role}.parquet"
+    places = (
+        place.with_name(Path(item["uri"]).name),
+        place.with_name(f"{place.stem}.{role}.parquet"),
+        records_folder() / name,
+        settings().records_dir / name,
+    )
+    yield from ((found, str(item["sha256"])) for found in dict.fromkeys(places) if exists(found))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundCalibration:
     """A calibration record that a reference led to.

@@ -12,8 +12,15 @@ from typing import Any
 from core.errors import AssayError, InputError, RecordError, UnreachableError
 from core.instrument.measured import CertificateLink
 from core.records import Document, FileReference, build
-from tasks.archive import FoundCalibration, Written, find_record, is_certificate, load_record, records_folder
-from tasks.settings import settings
+from tasks.archive import (
+    FoundCalibration,
+    Written,
+    find_record,
+    is_certificate,
+    load_record,
+    output_places,
+    records_folder,
+)
 from tasks.storage import (
     InputFile,
     Place,
@@ -196,9 +203,9 @@ def find_golden_maxima(found: FoundCalibration, tracking_uri: str | None = None)
             str(found.place), "names no golden_maxima file, which a certificate is made from; calibrate anew"
         )
     changed: list[Place] = []
-    for place in _maxima_places(found, item):
+    for place, sha256 in output_places(found.document, found.place, MAXIMA):
         file = _opened(place)
-        if file_digest(file.path) == item["sha256"]:
+        if file_digest(file.path) == sha256:
             return file
         changed.append(place)
     logged = _logged_maxima(found, item, tracking_uri)
@@ -208,17 +215,6 @@ def find_golden_maxima(found: FoundCalibration, tracking_uri: str | None = None)
         raise InputError.of(str(changed[0]), "has changed since the calibration was made")
     name = found.place.with_name(Path(item["uri"]).name)
     raise InputError.of(str(name), "is not there; a certificate is made from it: bring it beside the calibration")
-
-
-def _maxima_places(found: FoundCalibration, item: Any) -> Iterator[Place]:
-    name = f"{found.document['id']}.{MAXIMA}.parquet"
-    places = (
-        found.place.with_name(Path(item["uri"]).name),
-        found.place.with_name(f"{found.place.stem}.{MAXIMA}.parquet"),
-        records_folder() / name,
-        settings().records_dir / name,
-    )
-    yield from (place for place in dict.fromkeys(places) if exists(place))
 
 
 def _logged_maxima(found: FoundCalibration, item: Any, tracking_uri: str | None) -> InputFile | None:

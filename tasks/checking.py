@@ -77,6 +77,8 @@ def _check_golden(files: Sequence[InputFile]) -> Summary:
         "rows": reader.n_rows,
         "traces": len(golden.trace_ids),
         "duplicates": golden.n_duplicates,
+        "raters": None if golden.votes is None else golden.votes.n_raters,
+        "ties": None if golden.votes is None else golden.votes.n_ties,
         "clusters": None if clusters is None else len(set(clusters) - {None}) + sum(c is None for c in clusters),
         "categories": {
             name: {

@@ -9,7 +9,14 @@ from typing import Any, TypeVar
 
 from core.errors import InputError, MismatchError, RecordError, UnreachableError
 from core.records import Document
-from tasks.archive import FoundCalibration, find_record, load_record, read_calibration, records_folder
+from tasks.archive import (
+    FoundCalibration,
+    find_record,
+    load_record,
+    output_places,
+    read_calibration,
+    records_folder,
+)
 from tasks.certificates import MAXIMA, FoundCertificate, find_golden_maxima, read_certificate
 from tasks.readers import reader_names
 from tasks.storage import InputFile, Place, S3Url, exists, fetched, file_digest, format_of, place_of
@@ -32,9 +39,32 @@ class InputFinder:
 
     def files(self, inputs: Sequence[Any], role: str) -> list[InputFile]:
         """Return the data files of a role."""
-        return [self._file(item) for item in inputs if item["role"] == role]
+        return [self.file(item) for item in inputs if item["role"] == role]
 
-    def _file(self, item: Any) -> InputFile:
+    def output(self, document: Document, role: str) -> InputFile | None:
+        """Return an output file of the record itself; None where it has none, or none is to be found.
+
+        Raises
+        ------
+        InputError
+            What stands in its place is not what was written.
+        """
+        changed: list[Place] = []
+        for place, sha256 in output_places(document, self._record, role):
+            file = self._reached(place, lambda there: _opened(there, "table"))
+            if file is not None and file_digest(file.path) == sha256:
+                return file
+            changed.append(place)
+        items = [item for item in document["outputs"] if item["role"] == role]
+        found = self._search(items[0]["sha256"]) if items else None
+        if found is not None:
+            return InputFile(path=found, name=str(found))
+        if changed:
+            raise InputError.of(str(changed[0]), f"has changed since record {document['id'][:12]} was made")
+        return None
+
+    def file(self, item: Any) -> InputFile:
+        """Return the data file that an input is, by its digest."""
         recorded = str(item.get("uri", ""))
         prefix, colon, rest = recorded.partition(":")
         reader, uri = (prefix, rest) if colon and prefix in reader_names() else ("table", recorded)
@@ -82,14 +112,14 @@ class InputFinder:
         items = [item for item in inputs if item["role"] == "calibration"]
         if len(items) != 1:
             raise RecordError(f"{self._record}: names {len(items)} calibrations; one is needed")
-        return read_calibration(*self._recorded(items[0]))
+        return read_calibration(*self.recorded(items[0]))
 
     def certificate(self, inputs: Sequence[Any], found: FoundCalibration) -> FoundCertificate | None:
         """Return the certificate with the recorded id; None where the record has none."""
         items = [item for item in inputs if item["role"] == "certificate"]
         if not items:
             return None
-        return read_certificate(*self._recorded(items[0]), found.document["id"])
+        return read_certificate(*self.recorded(items[0]), found.document["id"])
 
     def golden_maxima(self, inputs: Sequence[Any], found: FoundCalibration) -> InputFile | None:
         """Return the golden maxima: by the record's word, or with the calibration; None where the record has none."""
@@ -97,7 +127,7 @@ class InputFinder:
         if not items:
             return None
         try:
-            return self._file(items[0])
+            return self.file(items[0])
         except (InputError, MismatchError) as error:
             with contextlib.suppress(InputError):
                 file = find_golden_maxima(found, self._tracking_uri)
@@ -105,7 +135,7 @@ class InputFinder:
                     return file
             raise error from None
 
-    def _recorded(self, item: Any) -> tuple[Document, Place]:
+    def recorded(self, item: Any) -> tuple[Document, Place]:
         """Return the record that an input is, by its id, and where it was found."""
         tried = []
         for path in self._record_places(item):

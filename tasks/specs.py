@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from core.errors import InputError, Problem, UndefinedError
+from core.instrument.planned import PlanSpec
 from core.instrument.spec import DeclaredSpec, InstrumentSpec
 from core.simulation.spec import CertificateSpec, ChainSpec, CorrectionSpec, ObservedRateSpec, SimulationSpec
 
@@ -96,6 +98,30 @@ def build_simulation(data: Any, source: str) -> SimulationSpec:
     if kind is None:
         raise InputError.of(source, f"stage {stage!r} is not one of {', '.join(map(str, _SIMULATIONS))}")
     return build_spec(data, kind, source)
+
+
+GOALS = {"half-width": "half_width", "lod": "limit_of_detection", "difference": "difference"}
+"""The goals of a plan, as people write them."""
+
+
+def build_plan(goal: str, asked: Mapping[str, Any]) -> PlanSpec:
+    """Build the spec of a plan from its goal, as people write it, and other fields as plain data.
+
+    Raises
+    ------
+    InputError
+        The goal is not one of `GOALS` with a number, or a field is unknown, out of range or means nothing for it.
+    """
+    name, _, number = goal.partition("=")
+    try:
+        target = float(number)
+    except ValueError:
+        target = math.nan
+    if name.strip() not in GOALS or not math.isfinite(target):
+        raise InputError.of("goal", f"{goal!r} is not one of {', '.join(f'{known}=NUMBER' for known in GOALS)}")
+    if abs(target) > 1:
+        raise InputError.of("goal", f"{number} is outside [-1, 1]: rates are shares, so 2 points are 0.02")
+    return build_spec({"goal": GOALS[name.strip()], "target": target, **asked}, PlanSpec, "plan")
 
 
 def load_spec(path: Path, kind: type[T]) -> T:

@@ -31,6 +31,7 @@ from core.data.vocabulary import MAX_CATEGORIES, RESERVED_CATEGORIES, category_n
 from core.errors import InputError, Problem
 from core.instrument.collapse import unit_masks
 from core.instrument.golden_table import GoldenScores, GoldenTable, cluster_codes, golden_scores
+from core.instrument.labelled import LabelledUnits
 from core.instrument.tally import ScatteredTracesError, Tally, UnitCounts, chosen_attempts, decisions_of
 from core.records import FileReference
 from tasks.readers import Source, open_source, reader_names
@@ -255,20 +256,39 @@ def names_in(sources: Sequence[Source], kind: Kind) -> tuple[str, ...]:
 
 
 def load_golden(
-    files: Sequence[InputFile], *, categories: Sequence[str] | None, slices: Sequence[str]
+    files: Sequence[InputFile],
+    *,
+    categories: Sequence[str] | None,
+    slices: Sequence[str],
+    needed: Sequence[str] | None = None,
+    role: str = "golden",
 ) -> tuple[GoldenSet, GoldenReader, list[FileReference]]:
-    """Read a golden set."""
+    """Read a golden set, or labels of production.
+
+    Parameters
+    ----------
+    files : sequence of InputFile
+    categories : sequence of str, optional
+        All that may occur; without them, whatever occurs.
+    slices : sequence of str
+    needed : sequence of str, optional
+        Categories that must occur; by default all.
+    role : str
+        Of the files in the record.
+    """
     from core.data.golden_reader import GoldenReader, golden_layout
 
     sources = open_all(files)
     log = ProblemLog([source.file.name for source in sources], [source.unit for source in sources])
-    reader = GoldenReader(log, categories)
+    reader = GoldenReader(log, categories, needed)
     rows = []
     for number, source in enumerate(sources):
         before = reader.n_rows
         raws = raw_batches(source, number, source.columns, log)
         first = next(raws, None)
-        layout = golden_layout(source.columns, first, source.file.name, log, categories=categories, slices=slices)
+        layout = golden_layout(
+            source.columns, first, source.file.name, log, categories=categories, slices=slices, needed=needed
+        )
         if layout is not None and first is not None:
             reader.add(first, layout)
             for raw in raws:
@@ -277,7 +297,7 @@ def load_golden(
         if not log and not rows[-1]:
             log.add(source.file.name, "has a header but no rows; a golden set needs labelled traces")
     golden = reader.finish()
-    return golden, reader, references("golden", files, rows)
+    return golden, reader, references(role, files, rows)
 
 
 def load_golden_scores(
@@ -337,6 +357,7 @@ def count_units(
     attempts: str,
     last_turn_only: bool,
     decisions: Path | None,
+    labelled: LabelledUnits | None = None,
 ) -> tuple[UnitCounts, int]:
     """Collapse and count all units in one pass; scattered traces take a second pass over spilled buckets.
 
@@ -351,6 +372,8 @@ def count_units(
         From the instrument.
     decisions : Path, optional
         Where the decisions file goes.
+    labelled : LabelledUnits, optional
+        Picks out the units of labelled traces.
 
     Returns
     -------
@@ -361,6 +384,8 @@ def count_units(
 
     def count(blocks: Iterator[ScoreBatch]) -> tuple[UnitCounts, int]:
         tally = Tally(n_composite, turn_bins)
+        if labelled is not None:
+            labelled.restart()
         file = None if decisions is None else DecisionsFile(decisions)
         try:
             for block in blocks:
@@ -373,6 +398,8 @@ def count_units(
                 )
                 units = chosen_attempts(units, attempts)
                 tally.add(block, units)
+                if labelled is not None:
+                    labelled.add(block, units)
                 if file is not None:
                     file.add(decisions_of(block, units))
         finally:

@@ -1,7 +1,8 @@
 """Reading golden tables, long or wide, into a `GoldenSet`.
 
 A label stands for a whole trace. Labels per turn are brought to it: 1 if any turn is 1, else empty if any turn is
-empty, else 0.
+empty, else 0. Where rows name their `rater`, each rater's labels are brought to traces first (a turn that others rated
+and this one did not is empty), and the label of a trace is the majority of its raters' labels: a tie is empty.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.data.columns import Ints, RawBatch, is_text, numbers, shown, text_codes, whole_numbers
-from core.data.golden import GoldenSet
+from core.data.golden import GoldenSet, Votes
 from core.data.problems import ProblemLog, nearest, quoted
 from core.data.scores import check_header, cluster_conflict, missing_columns, reserved_name
 from core.data.vocabulary import GOLDEN_COLUMNS, MAX_CATEGORIES, RESERVED_CATEGORIES, category_name
@@ -49,8 +50,9 @@ def golden_layout(
     *,
     categories: Sequence[str] | None,
     slices: Sequence[str],
+    needed: Sequence[str] | None = None,
 ) -> GoldenLayout | None:
-    """Read the layout off a header.
+    """Read the layout off a header; of the categories only those that are needed (or all) must be there.
 
     In the wide form a column is a category when the instrument says so; without an instrument, when it holds
     numbers: a slice column holds text.
@@ -70,7 +72,7 @@ def golden_layout(
         layout = GoldenLayout(long=True, categories=(), slices=tuple(others))
     else:
         names = {category_name(column) for column in others}
-        for absent in [name for name in categories or () if name not in names]:
+        for absent in [name for name in needed or categories or () if name not in names]:
             near = difflib.get_close_matches(absent, others, n=1)
             hint = f"; is it {near[0]!r}?" if near else ""
             log.add(source, f"the instrument's category {absent!r} has no column{hint}", line=1)
@@ -112,10 +114,13 @@ class GoldenReader:
     log : ProblemLog
     categories : sequence of str, optional
         Those of the instrument; another category in the file is then a problem.
+    needed : sequence of str, optional
+        Those of them that must stand in some row; by default all.
     """
 
-    def __init__(self, log: ProblemLog, categories: Sequence[str] | None) -> None:
+    def __init__(self, log: ProblemLog, categories: Sequence[str] | None, needed: Sequence[str] | None = None) -> None:
         self._log = log
+        self._needed = None if needed is None else set(needed)
         self._allowed = None if categories is None else list(categories)
         self._found: dict[str, int] = {name: i for i, name in enumerate(categories or ())}
         self._labels: list[pd.DataFrame] = []
@@ -123,6 +128,7 @@ class GoldenReader:
         self._texts: list[pd.DataFrame] = []
         self._slices: list[str] = []
         self._clustered = False
+        self._raters: dict[str, int] = {}
         self._seen: set[int] = set()
         self.n_rows = 0
 
@@ -139,14 +145,23 @@ class GoldenReader:
             if turn_column is None
             else whole_numbers(turn_column, "turn", place, self._log)
         )
+        rater = self._rater_codes(raw)
         for category, label in self._cells(raw, layout):
-            self._labels.append(
-                pd.DataFrame({"trace": trace, "turn": turn, "category": category, "label": label, "place": place})
-            )
+            frame = {"trace": trace, "turn": turn, "category": category, "rater": rater, "label": label, "place": place}
+            self._labels.append(pd.DataFrame(frame))
         self._add_constants(raw, layout, trace)
         if raw.column("text") is not None:
             texts = [("" if text is None else str(text)) for text in raw.column("text").to_pylist()]
             self._texts.append(pd.DataFrame({"trace": trace, "turn": turn, "text": texts, "place": place}))
+
+    def _rater_codes(self, raw: RawBatch) -> Ints:
+        """Number the raters; rows that name none are one rater's."""
+        column = raw.column("rater")
+        if column is None:
+            return np.full(len(raw.place), self._raters.setdefault("", len(self._raters)), np.int64)
+        names = text_codes(_as_text(column), "rater", raw.place, self._log)
+        numbered = [self._raters.setdefault(name, len(self._raters)) for name in (*names.values, "")]
+        return np.asarray(np.array(numbered, np.int64)[names.codes], np.int64)
 
     def _cells(self, raw: RawBatch, layout: GoldenLayout) -> Iterable[tuple[Any, Ints]]:
         if not layout.long:
@@ -210,41 +225,56 @@ class GoldenReader:
         if len(self._found) > MAX_CATEGORIES:
             self._log.add(self._log.sources[0], f"{len(self._found)} categories; at most {MAX_CATEGORIES} are possible")
         for name, code in self._found.items():
-            if code not in self._seen:
+            if code not in self._seen and (self._needed is None or name in self._needed):
                 self._log.add(self._log.sources[0], f"the instrument's category {name!r} stands in no row")
         cells, n_duplicates = self._distinct_cells()
-        labels = _trace_labels(cells, len(self._found))
+        ids, labels, votes = self._labelled(cells)
         names = list(self._found)
         # Without an instrument the order of categories must not depend on the order of rows.
         order = list(range(len(names))) if self._allowed is not None else list(np.argsort(np.array(names)))
-        ids = tuple(labels.index)
         constants = self._constants()
         self._log.stop_if_any()
         return GoldenSet(
             trace_ids=ids,
             categories=tuple(names[i] for i in order),
-            labels=labels.to_numpy(np.int64)[:, order],
+            labels=labels[:, order],
             clusters=_column(constants, "=cluster", ids) if self._clustered else None,
             slices={name: _column(constants, f"={name}", ids) for name in self._slices},
             n_rows=self.n_rows,
             n_duplicates=n_duplicates,
+            votes=None if votes is None else votes.of(range(len(ids)), order),
         )
 
+    def _labelled(self, cells: pd.DataFrame) -> tuple[tuple[str, ...], Ints, Votes | None]:
+        """Bring labels to traces: the ids in order, a column of labels a category, and the votes behind them."""
+        n_categories = len(self._found)
+        if cells["rater"].nunique() < 2:
+            labels = _trace_labels(cells, n_categories)
+            return tuple(labels.index), labels.to_numpy(np.int64), None
+        votes = _rater_labels(cells)
+        tables = [_vote_table(votes[votes["label"] == value], cells, n_categories) for value in (0, 1)]
+        found = Votes(counts=np.stack(tables, axis=2), n_raters=int(cells["rater"].nunique()))
+        return tuple(sorted(cells["trace"].unique())), found.labels, found
+
     def _distinct_cells(self) -> tuple[pd.DataFrame, int]:
-        key = ["trace", "turn", "category"]
+        key = ["trace", "turn", "category", "rater"]
         cells = pd.concat(self._labels, ignore_index=True).sort_values("place", kind="stable")
         repeated = cells.duplicated(key, keep="first")
         if not repeated.any():
             return cells, 0
         first = cells.groupby(key, sort=False)[["label", "place"]].transform("first")
-        names = list(self._found)
+        names, raters = list(self._found), list(self._raters)
         for i in cells.index[(cells["label"] != first["label"]).to_numpy()]:
             row = cells.loc[i]
+            rater = raters[int(row["rater"])]
+            by, hint = (
+                (f" by rater {quoted(rater)}", "") if rater else ("", ", or say in a column 'rater' who labelled")
+            )
             self._log.at(
                 int(row["place"]),
                 (
-                    f"trace {quoted(row['trace'])} has another label for {names[int(row['category'])]} in "
-                    f"{self._log.where(int(first.loc[i, 'place']))}; keep one of the two"
+                    f"trace {quoted(row['trace'])} has another label for {names[int(row['category'])]}{by} in "
+                    f"{self._log.where(int(first.loc[i, 'place']))}; keep one of the two{hint}"
                 ),
             )
         return cells[~repeated], int(repeated.sum())
@@ -296,6 +326,24 @@ def _trace_labels(cells: pd.DataFrame, n_categories: int) -> pd.DataFrame:
     label = highest.where(highest == 1, lowest)
     table = label.unstack("category").reindex(columns=range(n_categories))
     return table.fillna(-1).astype(np.int64).sort_index()
+
+
+def _rater_labels(cells: pd.DataFrame) -> pd.DataFrame:
+    """One label a trace, category and rater; who rated some of its turns only can say 1, but not 0."""
+    grouped = cells.groupby(["trace", "category", "rater"], sort=True)
+    found = grouped["label"].agg(["max", "min"])
+    rated = found.assign(turns=grouped["turn"].nunique()).reset_index()
+    turns = cells.groupby(["trace", "category"])["turn"].nunique().rename("all_turns").reset_index()
+    rated = rated.merge(turns, on=["trace", "category"])
+    partly = rated["turns"] < rated["all_turns"]
+    return rated.assign(label=np.where(rated["max"] == 1, 1, np.where(partly, -1, rated["min"])))
+
+
+def _vote_table(votes: pd.DataFrame, cells: pd.DataFrame, n_categories: int) -> Ints:
+    """Count votes by trace and category."""
+    table = votes.groupby(["trace", "category"]).size().unstack("category")
+    rows = sorted(cells["trace"].unique())
+    return np.asarray(table.reindex(index=rows, columns=range(n_categories)).fillna(0).to_numpy(), np.int64)
 
 
 def _column(frame: pd.DataFrame, name: str, ids: Sequence[str]) -> tuple[str | None, ...]:

@@ -8,9 +8,11 @@ from math import inf
 from typing import Literal
 
 from core.errors import UndefinedError
+from core.inference.agreement import LabelNoise, RaterAgreement
 from core.instrument.optimism import Optimism
-from core.instrument.spec import Attempts, IntervalMethod, JudgeIdentity, TurnScope
+from core.instrument.spec import Attempts, GoldenDesign, IntervalMethod, JudgeIdentity, TurnScope
 from core.instrument.strata import Stratum
+from core.records import UNSAID
 
 Status = Literal["measured", "inconclusive", "below_detection_floor", "insufficient_data", "not_calibrated"]
 
@@ -45,6 +47,21 @@ class EffectiveCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LabelAgreement:
+    """How far the raters of a category's golden labels agree, and what that does to J.
+
+    Attributes
+    ----------
+    raters : RaterAgreement
+    label_noise : LabelNoise or None
+        None where J or the disagreement is not known.
+    """
+
+    raters: RaterAgreement
+    label_noise: LabelNoise | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrated:
     """The instrument for one category, or for the composite.
 
@@ -69,6 +86,8 @@ class Calibrated:
         What the bootstrap took off; None by holdout, which has nothing to take off.
     by_turns : tuple of Stratum or None
         None in a declared calibration: no weighting to turn counts is possible.
+    agreement : LabelAgreement or None
+        Of a category whose golden labels come from several raters.
     notes : tuple of str
         What a reader has to know, in words.
     """
@@ -88,6 +107,7 @@ class Calibrated:
     apparent: Apparent | None = None
     optimism: Optimism | None = None
     by_turns: tuple[Stratum, ...] | None = None
+    agreement: LabelAgreement | None = field(default=None, metadata=UNSAID)
     notes: tuple[str, ...] = ()
 
 
@@ -152,6 +172,15 @@ class SliceRates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GoldenRaters:
+    """The raters of a golden set: their labels of traces are its votes, and a tie leaves a trace without a label."""
+
+    n_raters: int
+    n_votes: int
+    n_ties: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GoldenSummary:
     """What the calibration was made from."""
 
@@ -162,6 +191,7 @@ class GoldenSummary:
     n_clusters: int
     sha256: str
     turns: Mapping[str, int]
+    raters: GoldenRaters | None = field(default=None, metadata=UNSAID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +215,8 @@ class Calibration:
     categories: Mapping[str, Calibrated]
     composite: CompositeCalibrated
     slices: Mapping[str, Mapping[str, SliceRates]]
+    golden_design: GoldenDesign = field(default="enriched", metadata=UNSAID)
+    mix_robust: bool = field(default=False, metadata=UNSAID)
     notes: tuple[str, ...] = ()
 
 

@@ -39,6 +39,7 @@ from core.instrument.calibrated import (
 from core.instrument.golden_table import GoldenScores, GoldenTable, join
 from core.instrument.holdout import fitting_half
 from core.instrument.optimism import Optimism, bootstrap_optimism
+from core.instrument.rated import raters_of, with_agreement
 from core.instrument.resampling import Engine, RankedTable
 from core.instrument.search import joint_thresholds
 from core.instrument.spec import InstrumentSpec, JudgeIdentity, ThresholdSpec
@@ -110,9 +111,11 @@ def calibrate(
         error_budget=spec.error_budget,
         seed=spec.seed,
         golden=_summary(golden, table, work),
-        categories=work.categories,
+        categories=with_agreement(work.categories, table, spec),
         composite=work.composite,
         slices={column: work.slice_rates(column) for column in spec.slices},
+        golden_design=spec.golden_design,
+        mix_robust=spec.mix_robust,
         notes=_notes(spec, work, judge if judge_accepted else None),
     )
     return calibration, table
@@ -207,6 +210,7 @@ def _summary(golden: GoldenSet, table: GoldenTable, work: _Work) -> GoldenSummar
         n_clusters=len(np.unique(table.clusters)),
         sha256=golden.sha256,
         turns={labels[b]: int(n) for b, n in enumerate(np.bincount(work.bins)) if n},
+        raters=raters_of(table.votes),
     )
 
 

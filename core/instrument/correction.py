@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -50,7 +50,7 @@ from core.instrument.strata import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Figures:
+class Figures:
     """A calibrated judge whose figures are all there."""
 
     n_positive: int
@@ -63,10 +63,11 @@ class _Figures:
     by_turns: tuple[Stratum, ...] | None
 
 
-def _figures(judged: Calibrated, calibrated_at: float, measured_at: float) -> _Figures | None:
+def figures_of(judged: Calibrated, calibrated_at: float, measured_at: float) -> Figures | None:
+    """Return the judge's figures, effective counts at the measurement's confidence level; None if some are missing."""
     if judged.sensitivity is None or judged.specificity is None or judged.effective is None or judged.apparent is None:
         return None
-    return _Figures(
+    return Figures(
         n_positive=judged.n_positive,
         n_negative=judged.n_negative,
         sensitivity=judged.sensitivity,
@@ -121,7 +122,7 @@ def prevalence_of(
     melded_draws : int or None
         Draws of the melded interval, which takes nearly all of the time; None leaves it out (in simulations).
     """
-    judge = _figures(judged, calibration.confidence_level, spec.confidence_level)
+    judge = figures_of(judged, calibration.confidence_level, spec.confidence_level)
     if judge is None:
         status: Status = "not_calibrated" if judged.status == "not_calibrated" else "below_detection_floor"
         return Prevalence(status=status, notes=judged.notes or ("no threshold of this judge beats chance",))
@@ -170,7 +171,7 @@ def prevalence_of(
 def _effective(
     sample: Sample,
     inside: Sample,
-    judge: _Figures,
+    judge: Figures,
     spec: MeasurementSpec,
     production: EffectiveSample,
 ) -> EffectiveMeasurement:
@@ -178,7 +179,9 @@ def _effective(
     sensitivity, n_positive = judge.sensitivity, judge.effective.n_positive
     specificity, n_negative = judge.specificity, judge.effective.n_negative
     if judge.by_turns is not None and inside.n_units:
-        sensitivity, n_positive, specificity, n_negative = _weighted(inside, judge, judge.by_turns)
+        sensitivity, n_positive, specificity, n_negative = weighted_figures(
+            {b: n for b, (n, _) in inside.by_bin.items()}, judge, judge.by_turns
+        )
     z = normal_quantile(spec.confidence_level)
     low = -1.0
     if n_positive > 0 and n_negative > 0:
@@ -199,16 +202,30 @@ def _effective(
     )
 
 
-def _weighted(inside: Sample, judge: _Figures, strata: Sequence[Stratum]) -> tuple[float, float, float, float]:
-    """Sensitivity and specificity weighted to production's turn counts, less the pooled optimism."""
-    units = {b: n for b, (n, _) in inside.by_bin.items()}
+def weighted_figures(
+    units_by_bin: Mapping[int, int], judge: Figures, strata: Sequence[Stratum]
+) -> tuple[float, float, float, float]:
+    """Sensitivity and specificity weighted to production's turn counts, less the pooled optimism, each with its worth.
+
+    Parameters
+    ----------
+    units_by_bin : mapping of int to int
+        Production's units in each turn bin; some are inside the strata.
+    judge : Figures
+    strata : sequence of Stratum
+
+    Returns
+    -------
+    tuple of float
+        Sensitivity, effective positives, specificity, effective negatives.
+    """
     of_positives, of_negatives = large_enough(strata, positives), large_enough(strata, negatives)
     positive = weighted_rate(
-        production_weights(units, of_positives)[0], [(s.true_positives, s.n_positive) for s in of_positives],
+        production_weights(units_by_bin, of_positives)[0], [(s.true_positives, s.n_positive) for s in of_positives],
         n=judge.n_positive, n_effective=judge.effective.n_positive,
     )  # fmt: skip
     negative = weighted_rate(
-        production_weights(units, of_negatives)[0], [(s.true_negatives, s.n_negative) for s in of_negatives],
+        production_weights(units_by_bin, of_negatives)[0], [(s.true_negatives, s.n_negative) for s in of_negatives],
         n=judge.n_negative, n_effective=judge.effective.n_negative,
     )  # fmt: skip
     off_sensitivity = judge.optimism.sensitivity
@@ -219,7 +236,7 @@ def _weighted(inside: Sample, judge: _Figures, strata: Sequence[Stratum]) -> tup
     )  # fmt: skip
 
 
-def _apparent(sample: Sample, judge: _Figures, z: float, *, valid_here: bool) -> ApparentPrevalence | None:
+def _apparent(sample: Sample, judge: Figures, z: float, *, valid_here: bool) -> ApparentPrevalence | None:
     """The papers' literal corrected rate; None where J is not positive."""
     apparent = judge.apparent
     if apparent.youden_j <= 0:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.data.columns import Bools, Floats, Ints
-from core.data.golden import GoldenSet
+from core.data.golden import GoldenSet, Votes
 from core.data.problems import ProblemLog
 from core.data.scores import ScoreBatch
 from core.errors import InputError
@@ -53,6 +53,7 @@ class GoldenTable:
     clustered: bool
     slices: Mapping[str, tuple[str | None, ...]]
     n_unmatched: int
+    votes: Votes | None = None
 
 
 def golden_scores(
@@ -110,6 +111,7 @@ def join(golden: GoldenSet, scores: GoldenScores, *, allow_unmatched: bool, wher
         clustered=bool(np.bincount(codes).max() > 1),
         slices={name: tuple(values[i] for i in both) for name, values in golden.slices.items()},
         n_unmatched=len(labelled_only) + len(scored_only),
+        votes=None if golden.votes is None else golden.votes.of(both),
     )
 
 

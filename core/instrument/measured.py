@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from core.inference.mix import MixRobust, MixShift
 from core.inference.prevalence import JudgeShift
+from core.inference.transport import Transport
 from core.instrument.spec import JudgeIdentity
+from core.records import UNSAID
 
 Status = Literal[
     "measured", "inconclusive", "incompatible",
@@ -137,6 +140,10 @@ class Prevalence:
         How production's units fall into the golden strata; those outside are left out of the corrected rate.
     judge_shift : tuple of JudgeShift
         The corrected rate if sensitivity or specificity were off by 5 or 10 points.
+    mix_shift : tuple of MixShift
+        Of the composite: the corrected rate if all of production's violations were of one label pattern.
+    mix_robust : MixRobust or None
+        Of the composite, where the instrument asks for it: an interval that allows for production's mix of categories.
     notes : tuple of str
     """
 
@@ -152,6 +159,8 @@ class Prevalence:
     effective: EffectiveMeasurement | None = None
     turns: tuple[TurnShare, ...] = ()
     judge_shift: tuple[JudgeShift, ...] = ()
+    mix_shift: tuple[MixShift, ...] = field(default=(), metadata=UNSAID)
+    mix_robust: MixRobust | None = field(default=None, metadata=UNSAID)
     notes: tuple[str, ...] = ()
 
 
@@ -169,6 +178,9 @@ class Measured:
     worst_case : Limits
         The rate over all attempted units if none, or all, of the undecided ones violate.
     prevalence : Prevalence
+    transport : Transport or None
+        What labelled traces of production say of the golden set's rates here, the prediction-powered rate from them,
+        and which of the two rates to read. None without such labels.
     """
 
     n_units: int
@@ -177,6 +189,7 @@ class Measured:
     observed_interval: ObservedInterval
     worst_case: Limits
     prevalence: Prevalence
+    transport: Transport | None = field(default=None, metadata=UNSAID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +248,30 @@ class CalibrationLink:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LabelsSummary:
+    """The labelled traces of production that a measurement was given.
+
+    Attributes
+    ----------
+    n_traces : int
+        That are in production.
+    n_unmatched : int
+        Labelled traces that are not, and were left out.
+    n_incomplete : int
+        Those of them that lack a label of some category: the composite is assessed without them.
+    n_duplicates : int
+    sha256 : str
+        Digest of the labels' content, as of a golden set.
+    """
+
+    n_traces: int
+    n_unmatched: int
+    n_incomplete: int
+    n_duplicates: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
     """What every measurement says of production, whatever the kind of its verdicts.
 
@@ -278,10 +315,12 @@ class Measurement(Survey):
         All of the calibration's: those left out of the composite have a status and no rate.
     left_out : tuple of str
         Categories that the judge has no threshold for.
+    labels : LabelsSummary or None
     """
 
     categories: Mapping[str, Measured]
     left_out: tuple[str, ...] = ()
+    labels: LabelsSummary | None = field(default=None, metadata=UNSAID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

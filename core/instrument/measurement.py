@@ -6,8 +6,11 @@ from dataclasses import replace
 from typing import Any
 from zlib import crc32
 
+from core.inference.mix import CategoryRate, mix_robust_interval, mix_shift_sensitivity
+from core.inference.transport import Transport
 from core.instrument.calibrated import Calibrated, Calibration
-from core.instrument.correction import prevalence_of
+from core.instrument.correction import effective_counts, prevalence_of
+from core.instrument.labelled import COMPOSITE, Labelled, labels_notes, transport_of_golden_set, transport_of_labels
 from core.instrument.measured import (
     CalibrationLink,
     CertificateLink,
@@ -42,6 +45,7 @@ def measurement_spec(calibration: Calibration, **asked: Any) -> MeasurementSpec:
         detection_floor=calibration.detection_floor,
         error_budget=calibration.error_budget,
         turn_bins=calibration.turn_bins or TURN_BINS,
+        mix_robust=calibration.mix_robust,
         seed=calibration.seed,
     )
     return replace(declared, **{name: value for name, value in asked.items() if value is not None})
@@ -57,6 +61,7 @@ def measure(
     judge_source: str,
     judge_accepted: bool = False,
     certificate: CertificateLink | None = None,
+    labelled: Labelled | None = None,
 ) -> Measurement:
     """Measure production with a calibrated instrument.
 
@@ -76,6 +81,8 @@ def measure(
         The judge is not the calibration's, and the user takes it all the same.
     certificate : CertificateLink, optional
         How the calibration's intervals did under known truth; the measurement says where that is not enough.
+    labelled : Labelled, optional
+        Traces of production with labels: they test the golden set, and give a rate of their own (SPEC 13).
 
     Returns
     -------
@@ -88,7 +95,11 @@ def measure(
     }
     left_out = tuple(name for name in calibration.categories if name not in names)
     composite = _measured(sample_of(counts, None), calibration.composite, calibration, spec, counts, name="")
-    notes = list(calibration.notes)
+    composite = _with_mix(_coherent(composite, measured), measured, calibration, spec)
+    transports = _transports({**measured, COMPOSITE: composite}, counts, calibration, spec, labelled)
+    composite = replace(composite, transport=transports.get(COMPOSITE))
+    measured = {name: replace(row, transport=transports.get(name)) for name, row in measured.items()}
+    notes = [*calibration.notes, *labels_notes(transports, labelled)]
     if left_out:
         notes.append(f"not measured, without a threshold: {', '.join(left_out)}")
     if judge_accepted:
@@ -101,14 +112,53 @@ def measure(
         **survey(counts, spec, judge=judge, judge_source=judge_source, judge_accepted=judge_accepted),
         calibration=CalibrationLink(id=calibration_id, source=calibration.calibration_source, certificate=certificate),
         composite_categories=names,
-        composite=_coherent(composite, measured),
+        composite=composite,
         categories={
             name: measured[name] if name in measured else _left_out(judged)
             for name, judged in calibration.categories.items()
         },
         left_out=left_out,
+        labels=None if labelled is None else labelled.summary,
         notes=tuple(notes),
     )
+
+
+def _transports(
+    measured: dict[str, Measured],
+    counts: UnitCounts,
+    calibration: Calibration,
+    spec: MeasurementSpec,
+    labelled: Labelled | None,
+) -> dict[str, Transport]:
+    """Hold the golden set against labelled traces of production, if there are any."""
+    if labelled is not None:
+        return transport_of_labels(labelled, counts, measured, spec.confidence_level)
+    if calibration.golden_design == "random":
+        return transport_of_golden_set(calibration, counts, measured, spec.confidence_level)
+    return {}
+
+
+def _with_mix(
+    composite: Measured, categories: dict[str, Measured], calibration: Calibration, spec: MeasurementSpec
+) -> Measured:
+    """Say how the composite's corrected rate depends on production's mix of categories (SPEC 13.4)."""
+    prevalence, by_pattern = composite.prevalence, calibration.composite.by_pattern
+    if prevalence.value is None or prevalence.effective is None or len(by_pattern) < 2:
+        return composite
+    counts = effective_counts(prevalence.effective)
+    patterns = {name: (found.true_positives, found.n_positive) for name, found in by_pattern.items()}
+    robust = None
+    if spec.mix_robust:
+        rates = {
+            name: CategoryRate(raw=row.prevalence.raw, variance=row.prevalence.delta.variance)
+            for name, row in categories.items()
+            if row.prevalence.raw is not None and row.prevalence.delta is not None
+        }
+        robust = mix_robust_interval(
+            counts, patterns=patterns, category_rates=rates, confidence_level=spec.confidence_level
+        )
+    shifts = mix_shift_sensitivity(counts, patterns=patterns)
+    return replace(composite, prevalence=replace(prevalence, mix_shift=shifts, mix_robust=robust))
 
 
 def _certificate_notes(certificate: CertificateLink, confidence_level: float) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from core.data.vocabulary import MAX_CATEGORIES, RESERVED_CATEGORIES, category_name
 from core.errors import UndefinedError
+from core.records import UNSAID
 
 UNKNOWN = "unknown"
 TURN_BINS = (1, 2, 3, 4, 8)
@@ -22,6 +23,7 @@ FORBID_UNKNOWN_KEYS = {"extra": "forbid"}
 Attempts = Literal["each", "first", "last", "any"]
 IntervalMethod = Literal["lang_reiczigel", "delta", "melded"]
 TurnScope = Literal["all", "last"]
+GoldenDesign = Literal["enriched", "random"]
 Uncalibrated = Literal["no_champion", "other_judge", "champion_unknown"]
 
 
@@ -148,7 +150,10 @@ class InstrumentSpec:
         Whether ids in only one of the two tables are left out and counted, or refused.
     interval : {'lang_reiczigel', 'delta', 'melded'}
     golden_design : {'enriched', 'random'}
-        How the golden set was drawn; kept on record, and changes no figure so far.
+        How the golden set was drawn: ``random`` is at random from the kind of production that is measured, which a
+        measurement then holds against production's rate of flags (SPEC 13.3). It changes no corrected rate.
+    mix_robust : bool
+        Whether measurements show an interval that allows for production's mix of categories (SPEC 13.4).
     attempts : {'each', 'first', 'last', 'any'}
     turn_scope : {'all', 'last'}
         ``last``: the source scores only the last turn, so that holes in turn numbers are no loss.
@@ -170,7 +175,8 @@ class InstrumentSpec:
     slices: tuple[str, ...] = ()
     allow_unmatched: bool = False
     interval: IntervalMethod = "lang_reiczigel"
-    golden_design: Literal["enriched", "random"] = "enriched"
+    golden_design: GoldenDesign = "enriched"
+    mix_robust: bool = field(default=False, metadata=UNSAID)
     attempts: Attempts = "each"
     turn_scope: TurnScope = "all"
     error_budget: float = 0.05
@@ -272,7 +278,11 @@ class MeasurementSpec:
     uncalibrated : {'no_champion', 'other_judge', 'champion_unknown'} or None
         Why scores are measured without a calibration, where they are.
     target : str or None
+    allow_unmatched : bool
+        Whether labels of traces that are not in production are left out and counted, or refused.
     attempts, turn_scope, accept_judge, confidence_level, interval, detection_floor, error_budget, turn_bins, seed
+        As in `InstrumentSpec`.
+    mix_robust : bool
         As in `InstrumentSpec`.
     """
 
@@ -291,4 +301,6 @@ class MeasurementSpec:
     detection_floor: float = 0.20
     error_budget: float = 0.05
     turn_bins: tuple[int, ...] = TURN_BINS
+    allow_unmatched: bool = field(default=False, metadata=UNSAID)
+    mix_robust: bool = field(default=False, metadata=UNSAID)
     seed: int

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     help="Where its files go. Default: demo/ in the user's data folder.",
 )  # fmt: skip
 def command(folder: Path | None) -> None:
-    """Calibrate a simple judge on built-in conversations, measure two releases, and compare with the known truth.
+    """Calibrate a simple judge on built-in conversations, measure two releases, compare them; the truth is known.
 
     Everything is written for this program and nothing is fetched. The jobs run as Prefect flows (on a temporary server,
     unless PREFECT_API_URL names one) and are logged to MLflow, in a database in the user's data folder.
@@ -26,6 +26,7 @@ def command(folder: Path | None) -> None:
     # Prefect reads it when it is imported: the demo's own story is told below.
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
     from flows.pipelines.demo import run_demo
+    from tasks.reporting.comparison import comparison_report, true_changes
     from tasks.reporting.terminal import calibration_report, console, demo_report, words
     from tasks.settings import settings
     from tasks.tracking import tracking_uri
@@ -38,10 +39,14 @@ def command(folder: Path | None) -> None:
 
     place = folder or settings().data_dir / "demo"
     tell("... starting Prefect (about ten seconds)", "dim")
-    calibration, releases = run_demo(place, OrchestratedJobs(), lambda step: tell(f"... {step}", "dim"))
+    found = run_demo(place, OrchestratedJobs(), lambda step: tell(f"... {step}", "dim"))
+    releases = found.releases
     screen.print()
-    screen.print(calibration_report(calibration.document))
+    screen.print(calibration_report(found.calibration.document))
     screen.print(demo_report([(item.name, item.written.document, item.truth) for item in releases]))
+    screen.print(comparison_report(found.comparison.document))
+    screen.print(words(true_changes(found.comparison.document, releases[0].truth, releases[1].truth)))
+    screen.print()
     tell(f"Records and data:    {place}")
     tell(f"Re-derive a figure:  assay verify {releases[-1].written.path}")
     tell("Your own data:       assay init mine")
@@ -68,3 +73,9 @@ class OrchestratedJobs:
         from flows.measure import measure
 
         return measure(scores=scores, instrument=instrument, calibration=calibration, target=target, output=output)
+
+    def compare(self, baseline: str, candidate: str, output: str) -> Written:
+        """Compare two measured releases."""
+        from flows.compare import compare
+
+        return compare(releases=[baseline, candidate], output=output)

@@ -49,6 +49,12 @@ if TYPE_CHECKING:
     help="For detections: kind, attributes.",
 )
 @click.option("--reported", multiple=True, metavar="FILE", help="Rates that the detector reports itself, to compare.")
+@click.option(
+    "--labels", multiple=True, metavar="FILE",
+    help="With --calibration: labels that people gave to a random part of these traces (as a golden set, repeatable): "
+    "does the golden set hold here?",
+)  # fmt: skip
+@click.option("--allow-unmatched", is_flag=True, help="Leave out labels of traces that are not there, and count them.")
 @click.option("--target", metavar="NAME@VERSION", callback=plain_name, help="The system that was measured.")
 @click.option(
     "--attempts", type=click.Choice(["each", "first", "last", "any"]),
@@ -67,6 +73,8 @@ def command(
     certificate: str | None,
     instrument: Path | None,
     reported: tuple[str, ...],
+    labels: tuple[str, ...],
+    allow_unmatched: bool,
     target: str | None,
     attempts: str | None,
     accept_judge: bool,
@@ -87,6 +95,7 @@ def command(
       assay measure scores.parquet --calibration calibration.json --target guard-x@1.2
       assay measure scores.parquet --calibration models:/safety@champion
       assay measure 'runs/2026-11/*.parquet' --calibration calibration.json --attempts first
+      assay measure scores.parquet --calibration calibration.json --labels labelled-sample.csv
       assay measure detections.csv --instrument fairness.yaml
     """  # noqa: D301 (click wants the character)
     from flows.pipelines.measurement import detection_spec, run_measurement
@@ -99,8 +108,12 @@ def command(
         raise click.UsageError("--reported goes with detections (--instrument)")
     if certificate is not None and calibration is None:
         raise click.UsageError("--certificate goes with --calibration")
+    if labels and calibration is None:
+        raise click.UsageError("--labels goes with --calibration")
+    if allow_unmatched and not labels:
+        raise click.UsageError("--allow-unmatched goes with --labels")
     refuse_overwriting(
-        output, [*files, *reported, calibration, certificate, instrument], force=force, beside=["decisions"]
+        output, [*files, *reported, *labels, calibration, certificate, instrument], force=force, beside=["decisions"]
     )
     spec = None if instrument is None else load_instrument(instrument)
     if spec is not None:
@@ -116,6 +129,8 @@ def command(
             calibration=calibration,
             certificate=certificate,
             reported=list(reported) or None,
+            labels=list(labels) or None,
+            allow_unmatched=allow_unmatched,
             target=target,
             attempts=cast(Any, attempts),
             accept_judge=accept_judge,
@@ -132,6 +147,8 @@ def command(
             certificate=certificate,
             instrument=spec,
             reported=reported,
+            labels=labels,
+            allow_unmatched=allow_unmatched,
             target=target,
             attempts=cast(Any, attempts),
             accept_judge=accept_judge,

@@ -48,7 +48,7 @@ def command(record: str, folders: tuple[Path, ...], workers: int | None, trackin
     screen = console()
     agreement = (
         "every figure re-derived, same id" if found.identical
-        else "every figure re-derived within rounding (another library version or processor)"
+        else "every figure re-derived within rounding (another version of assay or a library, or processor)"
     )  # fmt: skip
     screen.print(words(f"verified: {agreement}  {found.document['id'][:12]}"))
     for name, state in found.outputs.items():

@@ -1,4 +1,4 @@
-"""The main job on built-in data: calibrate, measure two releases, set what was measured beside what is true."""
+"""The main job on built-in data: calibrate, measure two releases, compare them, set all of it beside what is true."""
 
 from __future__ import annotations
 
@@ -22,8 +22,17 @@ class MeasuredRelease:
     truth: dict[str, float]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demo:
+    """What the demo made."""
+
+    calibration: Written
+    releases: Sequence[MeasuredRelease]
+    comparison: Written
+
+
 class Jobs(Protocol):
-    """Who carries out the two jobs: the Prefect flows, or the pipelines themselves."""
+    """Who carries out the jobs: the Prefect flows, or the pipelines themselves."""
 
     def calibrate(self, golden: str, instrument: str, output: str) -> Written:
         """Calibrate the lexical judge."""
@@ -33,8 +42,12 @@ class Jobs(Protocol):
         """Measure a release."""
         ...
 
+    def compare(self, baseline: str, candidate: str, output: str) -> Written:
+        """Compare two measured releases."""
+        ...
 
-def run_demo(folder: Path, jobs: Jobs, tell: Callable[[str], None]) -> tuple[Written, Sequence[MeasuredRelease]]:
+
+def run_demo(folder: Path, jobs: Jobs, tell: Callable[[str], None]) -> Demo:
     """Run the demo in a folder; `tell` hears what is being done."""
     tell("writing the built-in golden suite and two simulated releases")
     paths = write_demo(folder)
@@ -50,4 +63,7 @@ def run_demo(folder: Path, jobs: Jobs, tell: Callable[[str], None]) -> tuple[Wri
             str(scores), instrument, str(calibration.path), name, str(folder / f"{name}.measurement.json")
         )
         releases.append(MeasuredRelease(name=name, written=written, truth=release_truth(name)))
-    return calibration, releases
+    tell(f"comparing {' with '.join(RELEASES)}")
+    older, newer = (str(item.written.path) for item in releases)
+    comparison = jobs.compare(older, newer, str(folder / "comparison.json"))
+    return Demo(calibration=calibration, releases=releases, comparison=comparison)

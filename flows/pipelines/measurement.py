@@ -11,6 +11,7 @@ from core.errors import InputError
 from core.instrument.calibrated import deployable, thresholds_of
 from core.instrument.detections import measure_detections
 from core.instrument.identity import judge_of_scores, target_of_scores
+from core.instrument.labelled import LabelledUnits
 from core.instrument.measured import Survey
 from core.instrument.measurement import measure, measurement_spec
 from core.instrument.spec import Attempts, InstrumentSpec, JudgeIdentity, MeasurementSpec, Uncalibrated
@@ -29,6 +30,7 @@ from tasks.tables import (
     ScoreScan,
     categories_in,
     count_units,
+    load_golden,
     load_reported,
     no_progress,
     open_all,
@@ -36,6 +38,7 @@ from tasks.tables import (
 )
 
 SCHEMA = "assay.measurement"
+LABELS = "labels"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +66,7 @@ def _counted(
     whose: str,
     decisions: Path | None,
     progress: Progress,
+    labelled: LabelledUnits | None = None,
 ) -> _Counted:
     """Read and count production in one pass, and check whose verdicts it holds, and on what."""
     scan = ScoreScan(sources, spec.kind, categories, progress)
@@ -74,6 +78,7 @@ def _counted(
         attempts=spec.attempts,
         last_turn_only=spec.turn_scope == "last",
         decisions=decisions,
+        labelled=labelled,
     )
     scan.check(categories[:n_composite])
     found, where = scan.found, files[0].name
@@ -103,6 +108,7 @@ def derive_measurement(
     spec: MeasurementSpec,
     *,
     certificate: FoundCertificate | None = None,
+    labels: Sequence[InputFile] = (),
     decisions: Path | None = None,
     progress: Progress = no_progress,
 ) -> tuple[Derived, int]:
@@ -110,6 +116,13 @@ def derive_measurement(
     calibration = found.calibration
     names = deployable(calibration)
     others = tuple(name for name in calibration.categories if name not in names)
+    watched: LabelledUnits | None = None
+    label_inputs: list[FileReference] = []
+    if labels:
+        golden, _, label_inputs = load_golden(
+            labels, categories=(*names, *others), slices=(), needed=names, role=LABELS
+        )
+        watched = LabelledUnits(golden, names)
     counted = _counted(
         files,
         open_all(files),
@@ -121,7 +134,11 @@ def derive_measurement(
         whose="the calibration's",
         decisions=decisions,
         progress=progress,
+        labelled=watched,
     )
+    labelled = None
+    if watched is not None:
+        labelled = watched.finish(allow_unmatched=spec.allow_unmatched, where=labels[0].name)
     result = measure(
         counted.counts,
         calibration,
@@ -131,8 +148,10 @@ def derive_measurement(
         judge_source=counted.judge_source,
         judge_accepted=counted.judge_accepted,
         certificate=None if certificate is None else certificate.link,
+        labelled=labelled,
     )
-    return _derived(counted, result, [found.reference, *([] if certificate is None else [certificate.reference])])
+    more = [found.reference, *label_inputs, *([] if certificate is None else [certificate.reference])]
+    return _derived(counted, result, more)
 
 
 def derive_uncalibrated(
@@ -251,6 +270,8 @@ def run_measurement(
     instrument: InstrumentSpec | None = None,
     uncalibrated: Uncalibrated | None = None,
     reported: Sequence[str] = (),
+    labels: Sequence[str] = (),
+    allow_unmatched: bool = False,
     target: str | None = None,
     attempts: Attempts | None = None,
     accept_judge: bool = False,
@@ -277,6 +298,10 @@ def run_measurement(
         For detections, and for scores that no calibration fits.
     uncalibrated : {'no_champion', 'other_judge', 'champion_unknown'}, optional
         Why scores are measured without a calibration.
+    labels : sequence of str
+        Labels of a random part of production, to hold the golden set against.
+    allow_unmatched : bool
+        Leave out labels of traces that are not in production, and count them, whatever the instrument says.
     reported, target, attempts, accept_judge, confidence_level, output, progress
         As on the command line.
     tracking_uri : str, optional
@@ -302,9 +327,12 @@ def run_measurement(
     elif certificate not in (None, NONE):
         raise InputError.of("measure", "a certificate belongs to a calibration, and none is named")
     inputs = run(steps.FIND, lambda: find_inputs(files, readers))
-    reports = find_inputs(reported, readers)
+    reports, label_files = find_inputs(reported, readers), find_inputs(labels, readers)
+    if label_files and found is None:
+        raise InputError.of("measure", "labels of production are held against a calibration, and there is none")
     if found is not None:
-        spec = measurement_spec(found.calibration, **asked)
+        allowed = allow_unmatched or found.document["spec"].get("allow_unmatched") is True
+        spec = measurement_spec(found.calibration, **asked, allow_unmatched=bool(label_files) and allowed)
     elif instrument is None:
         raise InputError.of("measure", "scores need --calibration, detections --instrument")
     elif uncalibrated is not None:
@@ -315,7 +343,7 @@ def run_measurement(
     def derive(decisions: Path) -> tuple[Derived, int]:
         if found is not None:
             return derive_measurement(
-                inputs, found, spec, certificate=certified, decisions=decisions, progress=progress
+                inputs, found, spec, certificate=certified, labels=label_files, decisions=decisions, progress=progress
             )
         if spec.uncalibrated is not None:
             return derive_uncalibrated(inputs, spec, decisions=decisions, progress=progress)
@@ -330,7 +358,7 @@ def run_measurement(
         key = result_key(
             SCHEMA,
             spec,
-            {"scores": inputs, "reported": reports},
+            {"scores": inputs, "reported": reports, LABELS: label_files},
             calibration=found and found.reference,
             certificate=certified and certified.reference,
         )

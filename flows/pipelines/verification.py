@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import InputError, MismatchError
+from core.instrument.planned import PlanSpec
 from core.instrument.spec import DeclaredSpec, InstrumentSpec, JudgeIdentity, MeasurementSpec
 from core.records import Document, differences_of, plain, record_id
 from core.simulation.spec import CertificateSpec
 from flows.pipelines.calibration import derive_calibration, derive_declared
+from flows.pipelines.comparison_again import compared_again, lined_up_again
 from flows.pipelines.measurement import derive_detections, derive_measurement, derive_uncalibrated
+from flows.pipelines.planning import derive_plan
 from flows.pipelines.simulation import Begin, Certified, derive_simulation, no_beginning
 from tasks.archive import Derived, load_record, sealed
 from tasks.finder import InputFinder
@@ -77,11 +80,15 @@ def verify(
     if record_id(document) != document["id"]:
         raise MismatchError(f"{record}: its id does not fit its content: the record was changed after it was written")
     finder = InputFinder(record, folders, tracking_uri)
-    derived = (
-        _simulated(document, finder, begin, workers)
-        if document["schema"].startswith("assay.simulation/")
-        else _derive(document, finder, progress)
-    )
+    kind = document["schema"].partition("/")[0]
+    if kind == "assay.simulation":
+        derived = _simulated(document, finder, begin, workers)
+    elif kind == "assay.comparison":
+        derived = compared_again(document, finder, folders, progress, tracking_uri)
+    elif kind == "assay.series":
+        derived = lined_up_again(document, finder, folders, progress, tracking_uri)
+    else:
+        derived = _derive(document, finder, progress)
     again = sealed(derived)
     differences = list(differences_of(document["result"], derived.result, "result"))
     differences += list(differences_of(document["spec"], derived.spec, "spec"))
@@ -111,6 +118,9 @@ def _derive(document: Document, finder: InputFinder, progress: Progress) -> Deri
             accept_judge=True,
             progress=progress,
         )[0]
+    if kind == "assay.plan":
+        planned_with = finder.calibration(inputs) if inputs else None
+        return derive_plan(build_spec(spec, PlanSpec, source), planned_with)
     wanted = build_spec(spec, MeasurementSpec, source)
     if wanted.kind == "detections":
         return derive_detections(
@@ -127,6 +137,7 @@ def _derive(document: Document, finder: InputFinder, progress: Progress) -> Deri
         found,
         wanted,
         certificate=finder.certificate(inputs, found),
+        labels=finder.files(inputs, "labels"),
         progress=progress,
     )[0]
 

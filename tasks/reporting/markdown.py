@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from tasks.reporting import comparison, plan
 from tasks.reporting.simulation import (
     cell_rows,
     explanations,
@@ -14,7 +15,7 @@ from tasks.reporting.simulation import (
     title_of,
     verdict_of,
 )
-from tasks.reporting.terminal import STATUS_MEANING, limits, percent, printable
+from tasks.reporting.terminal import STATUS_MEANING, choice_of, limits, percent, printable
 
 # With : @ and . since an address that stands alone becomes a link.
 _MARKUP = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]()<>#+-!|~&=$:@."})
@@ -50,6 +51,9 @@ def measurement_markdown(document: Mapping[str, Any], links: Sequence[str] = ())
     lines.append(f"Observed rate (the judge's own, uncorrected): {observed}.")
     counts = result["accounting"]
     lines.append(f"Scored {counts['scored']} of {counts['attempted']} units.")
+    chosen = choice_of("Labelled traces of production", composite)
+    if chosen is not None:
+        lines.append(plain_text(chosen))
     lines.append(f"Judge {_judge(result)}, calibration {result['calibration']['id'][:12] or 'none'}.")
     return _assembled(document, lines, [*result["notes"], *prevalence["notes"]], links)
 
@@ -98,12 +102,45 @@ def simulation_markdown(document: Mapping[str, Any], links: Sequence[str] = ()) 
     return _assembled(document, lines, result["notes"], links)
 
 
-def _table(rows: Sequence[Mapping[str, str]]) -> list[str]:
-    """Write rows of our own text as a table."""
+def plan_markdown(document: Mapping[str, Any], links: Sequence[str] = ()) -> str:
+    """Show a plan: the verdict, the sizes, what limits them and what would reach the goal."""
+    result = document["result"]
+    lines = ["# Plan", "", plain_text(plan.title_of(result)), "", plain_text(plan.judge_of(result)), ""]
+    lines += [f"**{plain_text(plan.verdict_of(result))}**", "", *_table(plan.size_rows(result)), ""]
+    lines += [plain_text(line) for line in plan.limits_of(result)]
+    if result["changes"]:
+        lines += ["", "What would reach the goal, the cheapest first:", ""]
+        lines += [f"- {plain_text(line)}" for line in plan.changes_of(result)]
+    worth = plan.worth_of(result)
+    return _assembled(document, lines, [*([worth] if worth else []), *result["notes"]], links)
+
+
+def comparison_markdown(document: Mapping[str, Any], links: Sequence[str] = ()) -> str:
+    """Show a comparison or a series: the verdict, the table, the guard in words."""
+    result = document["result"]
+    if document["schema"].startswith("assay.series/"):
+        lines = ["# Series of releases", "", f"**{comparison.series_headline(result)}**", ""]
+        lines += [*_table(comparison.series_rows(result), plain_text), "", comparison.DIFFERENCE]
+        lines += ["", *(f"- {plain_text(line)}" for line in comparison.changed_categories(result))]
+        return _assembled(document, lines, comparison.series_notes(result), links)
+    one, other = comparison.names_of(result)
+    lines = [f"# From {plain_text(one)} to {plain_text(other)}", "", f"**{plain_text(comparison.headline(result))}**"]
+    lines += ["", comparison.basis(result), "", *_table(comparison.comparison_rows(result), plain_text), ""]
+    lines += [comparison.DIFFERENCE, ""]
+    lines += [
+        f"- {'**fragile** ' if fragile else ''}{plain_text(told)}" for told, fragile in comparison.guard_lines(result)
+    ]
+    if rows := comparison.shift_rows(result):
+        lines += ["", *_table(rows, plain_text), "", comparison.SHIFT]
+    return _assembled(document, lines, comparison.notes_of(result), links)
+
+
+def _table(rows: Sequence[Mapping[str, str]], shown: Callable[[object], str] = str) -> list[str]:
+    """Write rows as a table: of our own text, or with `plain_text` for others'."""
     if not rows:
         return []
     head = [f"| {' | '.join(rows[0])} |", f"|{'---:|' * len(rows[0])}"]
-    return [*head, *(f"| {' | '.join(row.values())} |" for row in rows)]
+    return [*head, *(f"| {' | '.join(map(shown, row.values()))} |" for row in rows)]
 
 
 def _judge(result: Mapping[str, Any]) -> str:

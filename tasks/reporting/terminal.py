@@ -120,8 +120,42 @@ def calibration_report(document: Mapping[str, Any]) -> RenderableType:
                 f"{golden['n_undecidable']} undecidable for the composite"
             )
         )
-    lines += [table, *_ceiling(result["composite"]), Text(_basis(document), style="dim")]
+    lines += [table, *_ceiling(result["composite"]), Text(_basis(document), style="dim"), *_raters(result)]
     return Group(*lines, *_slices(document), *_notes(result, rows))
+
+
+def _raters(result: Mapping[str, Any]) -> Iterable[RenderableType]:
+    """Say how far the raters agree, and what that does to J: a line in all, and one a category."""
+    raters = (result["golden"] or {}).get("raters")
+    if raters is None:
+        return
+    yield Text(
+        f"labels are majorities of {counted(raters['n_votes'], 'vote')} of {counted(raters['n_raters'], 'rater')}; "
+        f"{counted(raters['n_ties'], 'tie')} left without a label"
+    )
+    for name, row in result["categories"].items():
+        if row.get("agreement") is not None:
+            yield words(f"  {name}: {agreement_of(row['agreement'], result['detection_floor'])}")
+
+
+def agreement_of(agreement: Mapping[str, Any], floor: float) -> str:
+    """Say in a line how far raters agree, and what J a judge at the floor would show on their labels."""
+    raters, noise = agreement["raters"], agreement["label_noise"]
+    if raters["n_paired_units"] == 0:
+        return "no trace was rated twice: nothing is known of the raters' agreement"
+    known = raters["alpha"] is not None
+    told = f"alpha {raters['alpha']:.2f} [{raters['low']:.2f}, {raters['high']:.2f}]" if known else (
+        "alpha is undefined, as all ratings are one value"
+    )  # fmt: skip
+    told += (
+        f"; {percent(raters['disagreement'], 0)} of vote pairs differ; "
+        f"{percent(raters['single_vote_share'], 0)} of labels rest on one vote"
+    )
+    if noise is None:
+        return told
+    if noise["status"] != "derived":
+        return f"{told}; what votes that differ so often do to J cannot be told"
+    return f"{told}; a judge at the floor of {floor:g} would show J {noise['floor_on_labels']:.2f}"
 
 
 def _basis(document: Mapping[str, Any]) -> str:
@@ -205,7 +239,7 @@ def measurement_report(document: Mapping[str, Any]) -> RenderableType:
         ),
         _headline(composite),
     ]
-    lines += [_rates(result), _accounting(result), *_certificate(result)]
+    lines += [_rates(result), _accounting(result), *_certificate(result), *_transport(result), *_mix(composite)]
     rows = [("composite", composite["prevalence"])]
     rows += [(name, row["prevalence"]) for name, row in result.get("categories", {}).items()]
     return Group(*lines, *_meanings(rows), *_notes(result, rows))
@@ -221,6 +255,65 @@ def _certificate(result: Mapping[str, Any]) -> Iterable[RenderableType]:
             f"worst, {percent(certificate['mean_coverage'])} on average",
             style="" if certificate["sufficient"] else "red",
         )
+
+
+READ = {
+    "corrected": "read the corrected rate",
+    "ppi": "read the prediction-powered rate",
+    "refused": "read no rate",
+}
+"""What a choice between the rates comes to."""
+
+
+def choice_of(name: str, row: Mapping[str, Any]) -> str | None:
+    """Say which rate labelled traces of production leave to be read, and why; None without such traces.
+
+    A prediction-powered rate that is not to be read is in the record only.
+    """
+    transport = row.get("transport")
+    if transport is None:
+        return None
+    powered, shown = transport["prediction_powered"], ""
+    if transport["choice"] == "ppi":
+        shown = f" Prediction-powered: {percent(powered['value'])} {limits(powered)}."
+    return f"{name}: {READ[transport['choice']]}: {transport['reason']}.{shown}"
+
+
+def _transport(result: Mapping[str, Any]) -> Iterable[RenderableType]:
+    """Say what labelled traces of production come to."""
+    labels = result.get("labels")
+    if labels is not None:
+        unmatched = (
+            f"; labels of {counted(labels['n_unmatched'], 'other trace')} left out" if labels["n_unmatched"] else ""
+        )
+        yield Text(f"{counted(labels['n_traces'], 'trace')} of production labelled{unmatched}")
+    told = choice_of("composite", result["composite"])
+    if told is None:
+        return
+    yield words(told, "" if result["composite"]["transport"]["choice"] == "corrected" else "yellow")
+    table = _table("", "labelled", "sens. golden", "here", "spec. golden", "here", "flagged rest", "labelled", "read")
+    for name, row in [("composite", result["composite"]), *result.get("categories", {}).items()]:
+        found = row.get("transport")
+        if found is not None:
+            rates = (found["sensitivity"], found["specificity"], found["flag_rate"])
+            cells = [_compared(rate[side], rate, side) for rate in rates for side in ("reference", "found")]
+            powered = found["prediction_powered"]
+            table.add_row(words(name), str(powered["n_labelled"] if powered else "-"), *cells, found["choice"])
+    yield table
+    yield Text("*: differs from the golden set, or from the rest of production, beyond chance", style="dim")
+
+
+def _compared(value: float | None, rate: Mapping[str, Any], side: str) -> str:
+    return _decimal(value) + ("*" if side == "found" and rate["finding"] == "differs" else "")
+
+
+def _mix(composite: Mapping[str, Any]) -> Iterable[RenderableType]:
+    """Say what an interval that allows for production's mix of categories is, where the instrument asks for it."""
+    robust = composite["prevalence"].get("mix_robust")
+    if robust is not None and robust["status"] == "derived":
+        yield Text(f"If production's mix of categories differs from the golden set's: {limits(robust)} (mix_robust).")
+    elif robust is not None:
+        yield words(f"mix_robust: not available, {robust['reason']}")
 
 
 def certificate_hint(document: Mapping[str, Any]) -> Text | None:

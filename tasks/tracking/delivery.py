@@ -10,14 +10,23 @@ from tasks.archive import Written
 from tasks.storage import pinned
 from tasks.tracking import outbox, registry
 from tasks.tracking.calibrations import log_calibration
+from tasks.tracking.comparisons import log_comparison, log_series
 from tasks.tracking.connection import connected
 from tasks.tracking.measurements import log_measurement
 from tasks.tracking.outbox import Promotion, Upload
+from tasks.tracking.plans import log_plan
 from tasks.tracking.registry import Registered
 from tasks.tracking.simulations import log_simulation
 from tasks.tracking.uris import tracking_uri, without_credentials
 
-_LOGS = {"calibration": log_calibration, "measurement": log_measurement, "simulation": log_simulation}
+_LOGS = {
+    "calibration": log_calibration,
+    "measurement": log_measurement,
+    "comparison": log_comparison,
+    "series": log_series,
+    "plan": log_plan,
+    "simulation": log_simulation,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,11 +110,17 @@ def rate_metrics(row: Mapping[str, Any]) -> Metrics:
     """Return the figures of one category, attribute or composite that exist."""
     prevalence = row.get("prevalence") or {}
     interval = prevalence.get("interval") or {}
+    transport = row.get("transport") or {}
+    # A rate that is not to be read makes no chart.
+    powered = transport["prediction_powered"] if transport.get("choice") == "ppi" else {}
     named = {
         "observed_rate": row.get("observed_rate", row.get("rate")),
         "prevalence": prevalence.get("value"),
         "prevalence_low": interval.get("low"),
         "prevalence_high": interval.get("high"),
+        "prediction_powered": powered.get("value"),
+        "prediction_powered_low": powered.get("low"),
+        "prediction_powered_high": powered.get("high"),
     }
     return {name: float(value) for name, value in named.items() if value is not None}
 
@@ -146,6 +152,7 @@ def tags(document: Document) -> dict[str, str]:
         "calibration.id": calibration,
         "calibration.source": result.get("calibration_source") or result["calibration"]["source"],
         "target": result.get("target"),
+        "transport.choice": (composite.get("transport") or {}).get("choice"),
         "status": composite.get("status") or composite["prevalence"]["status"],
         **(certificate_tags(certificate["id"], certificate) if certificate else {}),
     }
@@ -166,9 +173,13 @@ def simulation_metrics(document: Document) -> Metrics:
 
 def simulation_parameters(document: Document) -> dict[str, str]:
     """Return all that determined a simulation: the spec flattened, seed, versions."""
+    return spec_parameters(document, seed=document["seed"], method=document["result"]["method"])
+
+
+def spec_parameters(document: Document, **more: Any) -> dict[str, str]:
+    """Return a record's spec, flattened, with the versions of what computed it."""
     named: dict[str, Any] = {f"spec.{name}": value for name, value in _flat(document["spec"])}
-    named |= {f"version.{name}": value for name, value in document["software"].items()}
-    named |= {"seed": document["seed"], "method": document["result"]["method"]}
+    named |= {f"version.{name}": value for name, value in document["software"].items()} | more
     return {key(name): clipped(value) for name, value in sorted(named.items()) if value is not None}
 
 
@@ -183,6 +194,29 @@ def simulation_tags(document: Document) -> dict[str, str]:
         "calibration.id": certified.get("id"),
         "instrument": certified.get("instrument"),
         "sufficient": str(document["result"]["sufficient"]).lower(),
+    }
+    return {name: clipped(value) for name, value in named.items() if value}
+
+
+def plan_metrics(document: Document) -> Metrics:
+    """Return the sizes of a plan, and what they reach."""
+    result = document["result"]
+    named = {name: result[name] for name in ("target", "power", "achieved", "achieved_power", "limit", "cost")}
+    named |= result["sizes"] or {}
+    return {name: float(value) for name, value in named.items() if value is not None}
+
+
+def plan_tags(document: Document) -> dict[str, str]:
+    """Return what a plan is found by."""
+    result = document["result"]
+    named = {
+        "record.id": document["id"],
+        "record.schema": document["schema"],
+        "record.created": document["created"],
+        "goal": result["goal"],
+        "status": result["status"],
+        "calibration.id": result["judge"]["calibration"],
+        "instrument": result["judge"]["instrument"],
     }
     return {name: clipped(value) for name, value in named.items() if value}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from core.errors import RecordError
 from core.records import (
     MANIFEST_FROM,
+    UNSAID,
     FileReference,
     build,
     canonical,
@@ -261,6 +262,24 @@ def test_a_record_from_before_a_field_existed_differs_in_nothing_else() -> None:
     ]
     assert list(differences_of({"categories": before["categories"]}, now, "result")) == [
         "result.rate is only in the re-derived one"
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A record with a field that says nothing unless it is asked for."""
+
+    rate: float
+    more: float | None = field(default=None, metadata=UNSAID)
+
+
+def test_a_field_that_says_nothing_is_not_written_and_changes_no_id() -> None:
+    assert plain(Asked(rate=0.5)) == {"rate": 0.5}
+    assert plain(Asked(rate=0.5, more=0.1)) == {"rate": 0.5, "more": 0.1}
+    assert build(Asked, {"rate": 0.5}) == Asked(rate=0.5)
+    assert list(differences_of({"rate": 0.5}, Asked(rate=0.5), "result")) == []
+    assert list(differences_of({"rate": 0.5, "more": 0.1}, Asked(rate=0.5), "result")) == [
+        "result.more: recorded 0.1, re-derived None"
     ]
 
 

@@ -150,6 +150,39 @@ def test_records_are_identical_directly_as_a_flow_and_through_the_command_line(
 
 
 @pytest.mark.e2e
+def test_a_comparison_is_the_same_record_directly_as_a_flow_and_through_the_command_line(
+    server: str, assay: Any, world: Any, tmp_path: Path, run_of: Any, artifacts: Any
+) -> None:
+    from flows.compare import compare
+    from flows.pipelines.comparison import run_comparison
+    from flows.pipelines.measurement import run_measurement
+
+    names = [f"bot-{number}" for number in (1, 2, 3)]
+    lines = world.production.read_text().splitlines()
+    for number, name in enumerate(names):
+        scores = tmp_path / f"{name}.csv"  # one trace less each time
+        scores.write_text("\n".join([lines[0], *lines[1 + 4 * number :], ""]))
+        run_measurement(
+            [str(scores)], calibration=str(world.calibration), target=name, output=tmp_path / f"{name}.json"
+        )
+    for n_releases, key in ((2, "comparison"), (3, "series")):
+        paths = [str(tmp_path / f"{name}.json") for name in names[:n_releases]]
+        direct = run_comparison(paths, output=tmp_path / f"{key}-1.json").written
+        flow = compare(releases=paths, output=str(tmp_path / f"{key}-2.json"))
+        told = assay("compare", *paths, "--orchestrate", "-o", tmp_path / f"{key}-3.json", "--json")
+        assert told.code == 0, told.err
+        assert content(direct.document) == content(flow.document) == content(told.record)
+        assert assay("verify", tmp_path / f"{key}-3.json").code == 0
+        run = run_of("compare")
+        assert run["name"] == (f"compare {' '.join(paths)}" if n_releases == 2 else "compare 3 releases")
+        shown = artifacts(run)
+        assert f"Record `{told.record['id']}`" in shown[key]
+        rows = json.loads(shown[f"{key}-rows"])
+        first = [row.get("quantity", row.get("release")) for row in rows]
+        assert first == (["composite", "hate", "violence"] if n_releases == 2 else names)
+
+
+@pytest.mark.e2e
 def test_a_judge_that_runs_is_named_in_the_run_and_one_that_is_not_installed_so_is_refused(
     server: str, assay: Any, tmp_path: Path, run_of: Any
 ) -> None:
@@ -326,6 +359,49 @@ def test_a_simulation_is_the_same_record_as_a_flow_with_artifacts_and_is_not_com
     assert run_of("simulate")["name"] == "simulate stage 1"
     with pytest.raises(InputError, match="name a calibration or an instrument"):
         simulate(calibration=reference, instrument=str(world.instrument))
+
+
+@pytest.mark.e2e
+def test_a_plan_is_the_same_record_as_a_flow_with_artifacts(
+    server: str, assay: Any, world: Any, tmp_path: Path, run_of: Any, artifacts: Any
+) -> None:
+    goal = ("plan", "--goal", "lod=0.2", "--calibration", world.calibration, "--tracking-uri", "none", "--json")
+    direct, orchestrated = assay(*goal), assay(*goal, "--orchestrate", "-o", tmp_path / "plan.json")
+    assert orchestrated.code == 0, orchestrated.err
+    assert content(direct.record) == content(orchestrated.record)
+    run = run_of("plan")
+    assert run["name"] == "plan lod=0.2"
+    shown = artifacts(run)
+    assert f"Record `{direct.record['id']}`" in shown["plan"]
+    assert json.loads(shown["plan-sizes"])[0]["what"] == "production traces"
+
+
+@pytest.mark.e2e
+def test_labels_of_production_make_the_same_record_as_a_flow_and_its_artifact_says_which_rate_to_read(
+    server: str, assay: Any, world: Any, tmp_path: Path, run_of: Any, artifacts: Any
+) -> None:
+    labels = tmp_path / "labels.csv"
+    rows = [f"p{i},{int(i % 2 == 0)},{int(i % 3 == 0)}" for i in range(30)]
+    labels.write_text("\n".join(["trace_id,hate,violence", *rows, ""]))
+    job = ("measure", world.production, "--calibration", world.calibration, "--labels", labels, "--json")
+    direct = assay(*job, "--tracking-uri", "none", "-o", tmp_path / "m1.json")
+    orchestrated = assay(*job, "--tracking-uri", "none", "--orchestrate", "-o", tmp_path / "m2.json")
+    assert orchestrated.code == 0, orchestrated.err
+    assert content(direct.record) == content(orchestrated.record)
+    assert "read the corrected rate\\: 30 labelled production traces" in artifacts(run_of("measure"))["measurement"]
+
+
+def test_labels_without_a_calibration_are_left_out_and_the_raw_rate_is_recorded(
+    server: str, world: Any, tmp_path: Path, announced: list[Any]
+) -> None:
+    from flows.measure import measure
+
+    written = measure(
+        scores=str(with_judge(world, tmp_path, "guard@1")), instrument=str(world.instrument), labels="absent.csv",
+        output=str(tmp_path / "m.json"), tracking_uri="none",
+    )  # fmt: skip
+    assert written.document["result"]["composite"]["prevalence"]["status"] == "not_calibrated"
+    assert "labels" not in {item["role"] for item in written.document["inputs"]}
 
 
 # --- the champion -------------------------------------------------------------------------------------------------

@@ -71,8 +71,9 @@ def test_golden_rows_that_differ_are_found_across_files_and_an_empty_label_diffe
     with pytest.raises(InputError) as error:
         golden(tmp_path, a="trace_id,hate\nx,1\ny,\n", b="trace_id,hate\nx,0\ny,0\n")
     assert [str(problem) for problem in error.value.problems] == [
-        "b.csv:2: trace 'x' has another label for hate in a.csv:2; keep one of the two",
-        "b.csv:3: trace 'y' has another label for hate in a.csv:3; keep one of the two",
+        f"b.csv:{line}: trace '{trace}' has another label for hate in a.csv:{line}; keep one of the two, or say in a "
+        "column 'rater' who labelled"
+        for line, trace in ((2, "x"), (3, "y"))
     ]
 
 
