@@ -225,4 +225,4 @@ def _correlation(one: ClassStrata, other: ClassStrata) -> float:
     if np.array_equal(one.shares, other.shares):
         return 1.0
     own = one.shares**2 @ one.variances * (other.shares**2 @ other.variances)
-    return float(min(1.0, one.shares * other.shares @ one.variances / np.sqrt(own)))
+    return min(1.0, float(one.shares * other.shares @ one.variances) / float(np.sqrt(own)))
