@@ -80,7 +80,6 @@ def difference_figure(document: Document) -> Figure:
 def _difference(axes: Axes, words: Axes, y: int, name: str, row: Mapping[str, Any]) -> None:
     weight = "bold" if name == "composite" else "normal"
     if row["difference"] is None:
-        axes.plot([0], [y], "x", color=GREY, markersize=6)
         words.text(0, y, VERDICTS[row["verdict"]], fontsize=8, color=GREY, va="center")
         return
     colour, mark = MARKS[row["verdict"]]
