@@ -31,6 +31,7 @@ TOLERANCE = 1e-9
 
 SCHEMA_VERSIONS = {
     "assay.calibration": 1,
+    "assay.gate": 1,
     "assay.measurement": 1,
     "assay.simulation": 1,
 }

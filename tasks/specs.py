@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -12,6 +13,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from core.errors import InputError, Problem, UndefinedError
+from core.gates.policy import Policy
 from core.instrument.spec import DeclaredSpec, InstrumentSpec
 from core.simulation.spec import CertificateSpec, ChainSpec, CorrectionSpec, ObservedRateSpec, SimulationSpec
 
@@ -79,6 +81,23 @@ def load_instrument(path: Path) -> InstrumentSpec:
 def load_declared(path: Path) -> DeclaredSpec:
     """Read a declared calibration."""
     return load_spec(path, DeclaredSpec)
+
+
+def load_policy(path: Path) -> Policy:
+    """Read a policy."""
+    data = read_yaml(path)
+    if not isinstance(data, dict):
+        raise InputError.of(str(path), "a policy is a mapping of keys to values")
+    return build_spec(_dates_as_text(data), Policy, str(path))
+
+
+def _dates_as_text(data: Any) -> Any:
+    """Write dates, which YAML reads as such, as the text that a record holds; a time of day is left, and refused."""
+    if isinstance(data, dict):
+        return {key: _dates_as_text(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_dates_as_text(item) for item in data]
+    return data.isoformat() if isinstance(data, date) and not isinstance(data, datetime) else data
 
 
 _SIMULATIONS: Mapping[Any, type[SimulationSpec]] = {

@@ -12,6 +12,7 @@ from core.instrument.spec import DeclaredSpec, InstrumentSpec, JudgeIdentity, Me
 from core.records import Document, differences_of, plain, record_id
 from core.simulation.spec import CertificateSpec
 from flows.pipelines.calibration import derive_calibration, derive_declared
+from flows.pipelines.gating import derive_again
 from flows.pipelines.measurement import derive_detections, derive_measurement, derive_uncalibrated
 from flows.pipelines.simulation import Begin, Certified, derive_simulation, no_beginning
 from tasks.archive import Derived, load_record, sealed
@@ -111,6 +112,8 @@ def _derive(document: Document, finder: InputFinder, progress: Progress) -> Deri
             accept_judge=True,
             progress=progress,
         )[0]
+    if kind == "assay.gate":
+        return derive_again(document, finder)
     wanted = build_spec(spec, MeasurementSpec, source)
     if wanted.kind == "detections":
         return derive_detections(
