@@ -242,7 +242,7 @@ def _typed(hint: Any, value: Any, where: str) -> Any:
     if origin in (types.UnionType, typing.Union):
         if value is None and type(None) in arguments:
             return None
-        return _typed(next(item for item in arguments if item is not type(None)), value, where)
+        return _one_of([item for item in arguments if item is not type(None)], value, where)
     if origin is typing.Literal:
         if value not in arguments:
             raise RecordError(f"{where}: {value!r} is not one of {list(arguments)}")
@@ -258,6 +258,15 @@ def _typed(hint: Any, value: Any, where: str) -> Any:
     if is_dataclass(hint):
         return build(typing.cast(type, hint), value, where=where)
     return _scalar(hint, value, where)
+
+
+def _one_of(hints: Sequence[Any], value: Any, where: str) -> Any:
+    for hint in hints[:-1]:
+        try:
+            return _typed(hint, value, where)
+        except RecordError:
+            continue
+    return _typed(hints[-1], value, where)
 
 
 def _scalar(hint: Any, value: Any, where: str) -> Any:
