@@ -19,7 +19,7 @@ from core.errors import AssayError, InputError, MismatchError, UnreachableError
 
 COMMANDS = {
     "demo": "The whole story on built-in data, offline, in about a minute.",
-    "init": "Make a starter folder: an instrument and example data.",
+    "init": "Make a starter folder: an instrument, a policy and example data.",
     "check": "Look at a data file: is it what it should be, and what is in it?",
     "read": "Turn another tool's file into a table.",
     "judge": "Run a registered judge on conversations.",

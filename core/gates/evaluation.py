@@ -261,7 +261,7 @@ def _missing_units(rule: Rule, reading: Reading) -> Needed | None:
     if rule.min_n is None or reading.n is None or reading.n >= rule.min_n:
         return None
     more = rule.min_n - reading.n
-    return Needed(says=f"{more} more units, to be looked at at all", n=reading.n, n_more=more)
+    return Needed(says=f"{more} more units, so that it is looked at", n=reading.n, n_more=more)
 
 
 def _reason(rule: Rule, reading: Reading, verdict: Verdict) -> str:
@@ -328,6 +328,9 @@ def _notes(policy: Policy, documents: Sequence[Mapping[str, Any]], rows: Sequenc
     for document in documents:
         if uncertified(document) and not policy.require_certificate:
             yield f"{document['id'][:12]}: its calibration has no coverage certificate (`assay simulate` makes one)"
+        dataset = document["result"].get("dataset")
+        if isinstance(dataset, Mapping) and dataset.get("sufficient") is False:
+            yield f"{document['id'][:12]}: the check of its data set finds shortfalls; groups may be left out"
     unbound = {rule.rule for rule in policy.rules if rule.scale is None}
     for name in dict.fromkeys(row.rule for row in rows if row.scale is not None and row.rule in unbound):
         scale = next(row.scale for row in rows if row.rule == name and row.scale is not None)

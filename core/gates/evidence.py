@@ -12,7 +12,7 @@ from core.gates.paths import Place
 from core.gates.policy import Policy, Rule, kind_of
 from core.simulation.simulated import is_sufficient
 
-STATUSES = frozenset({"measured", "defined"})
+STATUSES = frozenset({"measured", "defined", "evaluated"})
 """The states in which a figure is evidence; every other keeps its rule from passing and from failing."""
 
 COUNTS = (

@@ -86,7 +86,7 @@ def _interval(row: Mapping[str, Any]) -> str:
 
 
 def _asked(row: Mapping[str, Any]) -> str:
-    told = {"point": "value", "low": "low end", "high": "high end"}[row["bound"]]
+    told = {"point": "value"}.get(row["bound"], row["bound"])
     return f"{told} {row['op']} {row['threshold']:g}"
 
 
@@ -108,8 +108,8 @@ def _needed(row: Mapping[str, Any]) -> str:
     parts = []
     if row["needed"] is not None:
         parts.append(f"needed: {row['needed']['says']}")
-    if row["minimum_detectable_effect"] is not None:
-        parts.append(f"tells from the threshold (power .80): {row['minimum_detectable_effect']:.3g} and more")
+    if row["verdict"] == "insufficient_evidence" and row["minimum_detectable_effect"] is not None:
+        parts.append(f"minimum detectable effect now (power .80): {row['minimum_detectable_effect']:.3g}")
     return "; ".join(parts)
 
 
