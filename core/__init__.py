@@ -11,32 +11,63 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from core import errors
     from core.api import calibrate, measure
+    from core.fairness.audit import audit_predictions
+    from core.fairness.dataset import dataset_check
+    from core.fairness.intersections import intersectional_audit, intersectional_report
+    from core.fairness.parity import demographic_parity, equalized_odds
+    from core.fairness.reliability import reliability_by_group
+    from core.fairness.significance import bootstrap_ci, permutation_test, significance_report
+    from core.fairness.spec import AuditSpec, Positives
     from core.inference.intervals import clopper_pearson_interval, jeffreys_interval, wilson_interval
     from core.inference.prevalence import corrected_prevalence, rogan_gladen
     from core.instrument.spec import InstrumentSpec
     from core.instrument.threshold import youden_threshold
 
 _HOME = {
+    "AuditSpec": "core.fairness.spec",
     "InstrumentSpec": "core.instrument.spec",
+    "Positives": "core.fairness.spec",
+    "audit_predictions": "core.fairness.audit",
+    "bootstrap_ci": "core.fairness.significance",
     "calibrate": "core.api",
     "clopper_pearson_interval": "core.inference.intervals",
     "corrected_prevalence": "core.inference.prevalence",
+    "dataset_check": "core.fairness.dataset",
+    "demographic_parity": "core.fairness.parity",
+    "equalized_odds": "core.fairness.parity",
+    "intersectional_audit": "core.fairness.intersections",
+    "intersectional_report": "core.fairness.intersections",
     "jeffreys_interval": "core.inference.intervals",
     "measure": "core.api",
+    "permutation_test": "core.fairness.significance",
+    "reliability_by_group": "core.fairness.reliability",
     "rogan_gladen": "core.inference.prevalence",
+    "significance_report": "core.fairness.significance",
     "wilson_interval": "core.inference.intervals",
     "youden_threshold": "core.instrument.threshold",
 }
 
 __all__ = [
+    "AuditSpec",
     "InstrumentSpec",
+    "Positives",
+    "audit_predictions",
+    "bootstrap_ci",
     "calibrate",
     "clopper_pearson_interval",
     "corrected_prevalence",
+    "dataset_check",
+    "demographic_parity",
+    "equalized_odds",
     "errors",
+    "intersectional_audit",
+    "intersectional_report",
     "jeffreys_interval",
     "measure",
+    "permutation_test",
+    "reliability_by_group",
     "rogan_gladen",
+    "significance_report",
     "wilson_interval",
     "youden_threshold",
 ]

@@ -30,6 +30,7 @@ TOLERANCE = 1e-9
 """Relative difference that another processor or library version may make in a re-derived figure."""
 
 SCHEMA_VERSIONS = {
+    "assay.audit": 1,
     "assay.calibration": 1,
     "assay.gate": 1,
     "assay.measurement": 1,

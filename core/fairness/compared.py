@@ -173,12 +173,12 @@ class RateOverGroups:
 def all_pairs_p(p: float, n_groups: int) -> float:
     """Adjust a pair's p-value for the pair having been chosen among all pairs of several groups (SPEC 15.5).
 
-    With z the normal quantile of p, the chance that the range of `n_groups` standard normal variables is over sqrt(2) z.
+    With z the normal quantile of p, the chance that `n_groups` standard normal variables range over sqrt(2) z.
 
     Examples
     --------
     >>> round(all_pairs_p(0.05, 2), 6), round(all_pairs_p(0.05, 3), 4), all_pairs_p(1.0, 3)
-    (0.05, 0.1221, 1.0)
+    (0.05, 0.1223, 1.0)
     """
     from scipy.special import ndtr, ndtri
 

@@ -96,7 +96,7 @@ def bin_edges(bins: int) -> Floats:
 
     Examples
     --------
-    >>> bin_edges(10)[3] == 0.3
+    >>> bool(bin_edges(10)[3] == 0.3)
     True
     """
     return np.asarray(np.arange(bins + 1) / bins)
@@ -246,7 +246,7 @@ def _bins(size: Floats, score: Floats, hits: Floats) -> tuple[Bin, ...]:
 
 
 def _calibration_p(surplus: Floats, variance: Floats, design_effect: float) -> float | None:
-    """p-value of calibration: per bin (expected less observed events)² over its variance under the scores themselves."""
+    """p-value of calibration: per bin, (expected less observed events)² over its variance under the scores."""
     large = variance >= MIN_VARIANCE
     statistic, freedom = float((surplus[large] ** 2 / variance[large]).sum()), int(large.sum())
     rest = float(variance[~large].sum())
@@ -372,8 +372,7 @@ def reliability_by_group(
     predicted = (
         None if y_pred is None else outcome(y_pred, "y_pred", positive if positive_pred is None else positive_pred)
     )
-    tensor = confusion_tensor(group_columns(groups), truth, truth)
-    counted = tensor.together()
+    counted = confusion_tensor(group_columns(groups), truth).together()
     rows = ScoredRows.of(score, truth, predicted, score_means=score_means, clusters=clusters)
     found, _ = reliability_of(
         rows, counted.row_groups, counted.n,

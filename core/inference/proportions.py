@@ -144,7 +144,7 @@ def ratio_limits(
     --------
     >>> low, high = ratio_limits(0.4, 1000, 0.6, 1000, z=1.959964)
     >>> round(float(low), 4), round(float(high), 4)
-    (0.6093, 0.7277)
+    (0.6083, 0.73)
     """
     p1, p2 = np.asarray(rate1, dtype=float), np.asarray(rate2, dtype=float)
     (low1, high1), (low2, high2) = wilson_arrays(p1, n1, z=z), wilson_arrays(p2, n2, z=z)
