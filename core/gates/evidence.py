@@ -142,7 +142,8 @@ def _states(holders: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for holder in holders:
         status, verdict = holder.get("status"), holder.get("verdict")
         if status is not None and not _is_evidence(status):
-            yield f"status {status}"
+            why = holder.get("reason")
+            yield f"status {status}" + (f" ({why})" if isinstance(why, str) and why else "")
         if verdict == "not_comparable":
             yield "the releases are not comparable here"
 

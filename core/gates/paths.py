@@ -13,6 +13,8 @@ from core.errors import UndefinedError
 Path = tuple[str | None, ...]
 """Names from the result down; None stands for each of several."""
 
+MAX_STEPS = 50
+
 _STEP = re.compile(r'"(?P<quoted>[^"]+)"|(?P<plain>[^."]+)')
 
 
@@ -51,7 +53,7 @@ def parse_metric(text: str) -> Path:
     Raises
     ------
     UndefinedError
-        An empty name, or quotes that do not close.
+        An empty name, quotes that do not close, or more than 50 names.
 
     Examples
     --------
@@ -66,6 +68,8 @@ def parse_metric(text: str) -> Path:
             raise UndefinedError("metric", text, "names joined by dots, such as composite.prevalence, are expected")
         steps.append(step["quoted"] or (None if step["plain"] == "*" else step["plain"]))
         at = step.end()
+        if len(steps) > MAX_STEPS:
+            raise UndefinedError("metric", f"{text[:40]}...", f"at most {MAX_STEPS} names are possible")
         if at == len(text):
             return tuple(steps)
         if text[at] != ".":

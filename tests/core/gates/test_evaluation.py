@@ -100,7 +100,7 @@ NOT_EVIDENCE: dict[str, tuple[Any, dict[str, Any], str]] = {
     "incompatible": (damaged(status="incompatible", value=None, low=None), {}, "status incompatible"),
     "unit mismatch": (damaged(status="unit_mismatch", value=None, low=None), {}, "status unit_mismatch"),
     "below the floor": (damaged(status="below_detection_floor"), {}, "status below_detection_floor"),
-    "incomplete": (damaged(status="incomplete"), {}, "status incomplete"),
+    "incomplete": (damaged(status="incomplete", reason="small_group"), {}, "status incomplete (small_group)"),
     "a status nobody knows": (damaged(status={"odd": 1}), {}, "status {'odd': 1}"),
     "missing": (record(), {"metric": "composite.prevalance"}, "is 'prevalence' meant?"),
     "empty wildcard": (record(categories={}), {"metric": "categories.*.prevalence"}, "nothing that * could stand for"),

@@ -34,6 +34,7 @@ EXCEPTION = {
         ({"metric": "a.b."}, "metric"),
         ({"metric": 'a."b'}, "metric"),
         ({"metric": '"a"b'}, "metric"),
+        ({"metric": ".".join("a" * 51)}, "metric"),
         ({"schema": "measurment"}, "schema"),
         ({"schema": "gate"}, "schema"),
     ],
