@@ -25,7 +25,7 @@ COMMANDS = {
     "judge": "Run a registered judge on conversations.",
     "calibrate": "Calibrate a judge on a golden set.",
     "measure": "Measure a release with a calibrated judge.",
-    "gate": "Hold records against a policy: pass, fail, or insufficient evidence.",
+    "gate": "Hold records against a policy; missing evidence never passes.",
     "verify": "Re-derive every figure of a record from its inputs.",
     "event": "Tell the Prefect server of a changed judge or a released model.",
     "sync": "Upload the records that MLflow could not take when they were made.",
@@ -67,6 +67,7 @@ def cli(log_format: str) -> None:
       assay calibrate golden.csv --judge lexical --instrument instrument.yaml -o calibration.json
       assay judge lexical conversations.csv -o scores.parquet
       assay measure scores.parquet --calibration calibration.json -o measurement.json
+      assay gate measurement.json --policy policy.yaml
 
     Exit codes: 0 done, or the gate passed; 1 the gate failed, or `verify` found a mismatch; 2 bad input or usage;
     3 the gate has insufficient evidence; 4 a service cannot be reached; 70 a bug; 130 interrupted.

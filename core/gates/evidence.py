@@ -21,6 +21,9 @@ COUNTS = (
 )  # fmt: skip
 """Names under which records count what is behind a figure."""
 
+ERROR_BUDGET = 0.05
+"""Share of units not scored that is allowed where neither the record nor the policy says."""
+
 COVERAGES = ("classification_coverage", "coverage")
 RELEASES = ("baseline", "candidate")
 
@@ -213,8 +216,7 @@ def _unit_share(node: Mapping[str, Any]) -> float:
 
 def record_problems(document: Mapping[str, Any], policy: Policy) -> Iterator[str]:
     """Name what keeps a whole record from being evidence: its error budget, and its calibration's certificate."""
-    result = document["result"]
-    parts = [result, *(result[name] for name in RELEASES if isinstance(result.get(name), Mapping))]
+    parts = _parts(document["result"])
     yield from _over_budget(parts, policy, _number((document.get("spec") or {}).get("error_budget")))
     for part in parts:
         calibration = part.get("calibration")
@@ -222,13 +224,18 @@ def record_problems(document: Mapping[str, Any], policy: Policy) -> Iterator[str
             yield from _uncertified(calibration.get("certificate"), policy)
 
 
+def _parts(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return a result, and the releases of a comparison."""
+    return [result, *(result[name] for name in RELEASES if isinstance(result.get(name), Mapping))]
+
+
 def _over_budget(parts: Sequence[Mapping[str, Any]], policy: Policy, own: float | None) -> Iterator[str]:
-    budgets = [budget for budget in (own, policy.error_budget) if budget is not None]
+    budget = min((limit for limit in (own, policy.error_budget) if limit is not None), default=ERROR_BUDGET)
     for part in parts:
         share = _number(part.get("unscored_share"))
-        if part.get("error_budget_exceeded") or (share is not None and budgets and share > min(budgets)):
-            allowed = f", and the error budget is {min(budgets):g}" if budgets else ": more than the error budget"
-            yield f"{'some' if share is None else f'{share:.3g}'} of the units are not scored{allowed}"
+        if part.get("error_budget_exceeded") or (share is not None and share > budget):
+            unscored = "too many" if share is None else f"{share:.3g}"
+            yield f"{unscored} of the units are not scored; the error budget is {budget:g}"
 
 
 def _uncertified(certificate: Any, policy: Policy) -> Iterator[str]:
@@ -246,8 +253,8 @@ def _uncertified(certificate: Any, policy: Policy) -> Iterator[str]:
 
 def uncertified(document: Mapping[str, Any]) -> bool:
     """Whether a record rests on a calibration that has no certificate."""
-    calibration = document["result"].get("calibration")
-    return isinstance(calibration, Mapping) and bool(calibration.get("id")) and calibration.get("certificate") is None
+    found = [part.get("calibration") for part in _parts(document["result"])]
+    return any(isinstance(item, Mapping) and item.get("id") and item.get("certificate") is None for item in found)
 
 
 def reviews(result: Mapping[str, Any]) -> list[tuple[str, ...]]:

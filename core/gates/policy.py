@@ -134,7 +134,8 @@ class Policy:
         At least one, each with a name of its own.
     exceptions : tuple of RuleException
     error_budget : float in [0, 1] or None
-        Share of units not scored above which a record is no evidence, beside the record's own budget.
+        Share of units not scored above which a record is no evidence; the smaller of this and the record's own counts,
+        and .05 where neither says.
     require_certificate : bool
         Whether a corrected rate is evidence only with a coverage certificate of its calibration.
     """

@@ -114,7 +114,7 @@ NOT_EVIDENCE: dict[str, tuple[Any, dict[str, Any], str]] = {
     "version": (damaged(metric_version="2"), {"metric_version": 1}, "metric_version '1', and the record has '2'"),
     "no such record": (record(), {"schema": "audit"}, "no record of kind audit was given"),
     "unscored": (record(unscored_share=0.2), {}, "0.2 of the units are not scored"),
-    "over its own budget": (record(error_budget_exceeded=True), {}, "some of the units are not scored"),
+    "over its own budget": (record(error_budget_exceeded=True), {}, "too many of the units are not scored"),
     "not comparable": (record(figure(verdict="not_comparable")), {}, "not comparable"),
     "weak certificate": (
         record(
@@ -217,6 +217,14 @@ def test_a_number_has_its_own_interval_and_never_its_neighbours() -> None:
     assert ends("baseline", "high") == (None, None)
 
 
+def test_a_figures_value_by_its_own_name_is_the_figure() -> None:
+    whole, leaf = (
+        evaluate(policy(rule(metric=f"composite.prevalence{end}")), [record(OPEN)]) for end in ("", ".value")
+    )
+    for name in ("verdict", "value", "low", "high", "n", "needed"):
+        assert getattr(whole.rules[0], name) == getattr(leaf.rules[0], name)
+
+
 def test_a_rule_with_a_wildcard_has_one_verdict_a_figure() -> None:
     categories = {"hate": {"n_units": 9, "prevalence": figure()}, "self-harm": {"n_units": 8, "prevalence": FAILING}}
     gate = evaluate(policy(rule(metric="categories.*.prevalence")), [record(categories=categories)])
@@ -288,6 +296,13 @@ def test_the_policys_error_budget_tightens_the_records() -> None:
     assert evaluate(policy(error_budget=0.9), [record(unscored_share=0.06)]).verdict == "insufficient_evidence"
 
 
+def test_a_record_without_a_budget_has_the_usual_one() -> None:
+    audit = {"id": ID, "schema": "assay.audit/1", "spec": {}}
+    for share, verdict in ((0.05, "pass"), (0.06, "insufficient_evidence")):
+        result = {"composite": {"prevalence": figure()}, "unscored_share": share}
+        assert evaluate(policy(), [{**audit, "result": result}]).verdict == verdict
+
+
 def test_a_release_of_a_comparison_that_is_over_the_budget_is_no_evidence() -> None:
     document = record(schema="comparison", candidate={"unscored_share": 0.2, "target": "bot@2"})
     gate = evaluate(policy(), [document])
@@ -301,6 +316,9 @@ def test_a_missing_certificate_is_noted_and_refused_only_where_the_policy_requir
     assert gate.verdict == "pass"
     assert "no coverage certificate" in gate.notes[0]
     assert evaluate(policy(require_certificate=True), [document]).verdict == "insufficient_evidence"
+    compared = record(schema="comparison", candidate={"calibration": {"id": "c", "certificate": None}})
+    assert "no coverage certificate" in evaluate(policy(), [compared]).notes[0]
+    assert evaluate(policy(require_certificate=True), [compared]).verdict == "insufficient_evidence"
     good = {"coverage": 0.93, "confidence_level": 0.95, "sufficient": True}
     certified = record(calibration={"id": "c", "certificate": good})
     assert evaluate(policy(require_certificate=True), [certified]).verdict == "pass"
