@@ -99,14 +99,12 @@ def coded(column: Any, name: str) -> Coded:
 
 
 def _arrow(column: Any, name: str) -> Any:
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    if isinstance(column, pa.Array):
-        return column
+    if isinstance(column, pa.ChunkedArray | pa.Array):
+        return _flat(column, name)
     if getattr(column, "ndim", 1) != 1:
         raise InputError.of(name, f"a column has one dimension, not {column.ndim}")
     try:
-        return _flat(pa.array(column, from_pandas=True))
+        return _flat(pa.array(column, from_pandas=True), name)
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError):
         pass
     # Values of several types (1 and "1") in a column of objects: each as its label.
@@ -120,11 +118,11 @@ def _arrow(column: Any, name: str) -> Any:
         raise InputError.of(name, f"cannot be read as a column: {error}") from None
 
 
-def _flat(array: Any) -> Any:
+def _flat(array: Any, name: str) -> Any:
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if pa.types.is_nested(array.type):
-        raise pa.ArrowInvalid("its values are lists")
+        raise InputError.of(name, f"a column holds plain values, not {array.type}")
     return array
 
 

@@ -21,7 +21,7 @@ from core.fairness.confusion import RATES, GroupCounts, RateDefinition, group_na
 from core.fairness.spec import MIN_GROUP, Family
 from core.inference.intervals import DEFAULT_CONFIDENCE_LEVEL, Interval, normal_quantile
 from core.inference.multiplicity import benjamini_hochberg, holm
-from core.inference.proportions import Homogeneity, range_quantile
+from core.inference.proportions import Homogeneity, is_significant, range_quantile
 
 Reference = Mapping[str, str] | Literal["largest", "best"]
 
@@ -35,11 +35,6 @@ class Settings:
     min_group: int = MIN_GROUP
     confidence_level: float = DEFAULT_CONFIDENCE_LEVEL
     seed: int = 20261129
-
-    @property
-    def alpha(self) -> float:
-        """What a p-value has to be below; rounded, because 1 - 0.95 is a little more than .05."""
-        return round(1.0 - self.confidence_level, 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +183,7 @@ class Comparison:
             degrees_of_freedom=self.omnibus.degrees_of_freedom,
             p_value=self.omnibus.p_value,
             p_adjusted=p_adjusted,
-            significant=p_adjusted < self.settings.alpha,
+            significant=is_significant(p_adjusted, self.settings.confidence_level),
             method=self.omnibus.method,
         )
 
@@ -211,7 +206,7 @@ class Comparison:
                 ratio_interval=interval_of((of_ratio[0][k], of_ratio[1][k]), level, "mover"),
                 p_value=self.gap_p[int(i)][0],
                 p_adjusted=adjusted[int(i)],
-                significant=adjusted[int(i)] < self.settings.alpha,
+                significant=is_significant(adjusted[int(i)], level),
                 difference_to_best=float(rates[i] - rates[extremes[0]]),
                 ratio_to_best=_ratio(rates[i], rates[extremes[0]]),
                 difference_to_worst=float(rates[i] - rates[extremes[1]]),

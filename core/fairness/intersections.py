@@ -23,7 +23,7 @@ from core.fairness.spec import MIN_GROUP, Family
 from core.gates.decision import Verdict
 from core.inference.clusters import MIN_CLUSTERS
 from core.inference.intervals import DEFAULT_CONFIDENCE_LEVEL, check_confidence_level, normal_quantile
-from core.inference.proportions import SMALLEST_P, wilson_arrays
+from core.inference.proportions import SMALLEST_P, is_significant, wilson_arrays
 
 CELLS = ("both", "a_only", "b_only", "neither")
 SIGNS = (1.0, -1.0, -1.0, 1.0)
@@ -99,7 +99,7 @@ def intersectional_report(
     asked = [name for name, p in questions.items() if p is not None]
     adjusted: dict[str, float | None] = dict.fromkeys(questions)
     adjusted.update(zip(asked, adjusted_p([questions[name] for name in asked], family), strict=True))
-    interaction["verdict"] = _verdict(interaction["contrast"], adjusted["interaction"], both["alpha"])
+    interaction["verdict"] = _verdict(interaction["contrast"], adjusted["interaction"], confidence)
     gaps = (both["gap"], alone[0]["gap"], alone[1]["gap"])
     return {
         "gap_a_alone": gaps[1],
@@ -239,10 +239,10 @@ def _ratio_of_ratios(rates: Floats, sizes: Floats, z: float) -> dict[str, float]
     }
 
 
-def _verdict(contrast: float | None, p: float | None, alpha: float) -> str:
+def _verdict(contrast: float | None, p: float | None, confidence: float) -> str:
     if contrast is None or p is None:
         return "not_evaluable"
-    if p >= alpha:
+    if not is_significant(p, confidence):
         return "no_evidence"
     return "superadditive" if contrast > 0.0 else "subadditive"
 

@@ -16,7 +16,7 @@ from core.errors import UndefinedError
 from core.fairness.columns import coded, numeric
 from core.inference.clusters import cluster_sums, effective_sample
 from core.inference.intervals import check_confidence_level, normal_quantile
-from core.inference.proportions import exact_permutation_p, newcombe_limits
+from core.inference.proportions import exact_permutation_p, is_significant, newcombe_limits
 from core.inference.resampling import (
     ClusterTable,
     binomial_bootstrap,
@@ -289,19 +289,18 @@ def report_of(
     if groups.reason is None:
         low, high, ci_method = groups.interval(n_resamples, confidence, random_state)
         p, p_method = groups.p_value(n_permutations, random_state)
-    alpha = round(1.0 - confidence, 10)  # 1 - 0.95 is 0.050000000000000044, and p = .05 would be significant
     return {
         "gap": groups.gap,
         "ci_low": low,
         "ci_high": high,
         "p_value": p,
-        "significant": p is not None and p < alpha,
+        "significant": p is not None and is_significant(p, confidence),
         "n_a": groups.a.size,
         "n_b": groups.b.size,
         "small_sample_warning": min(groups.a.size, groups.b.size) < SMALL_SAMPLE,
         "status": "evaluated" if groups.reason is None else "not_evaluable",
         "reason": groups.reason,
-        "alpha": alpha,
+        "alpha": round(1.0 - confidence, 12),
         "outcome": "numeric" if groups.hits is None else "binary",
         "ci_method": ci_method,
         "p_method": p_method,

@@ -162,6 +162,24 @@ def ratio_limits(
     return np.where(undefined, np.nan, low), np.where(undefined, np.nan, high)
 
 
+def is_significant(p_value: float, confidence_level: float) -> bool:
+    """Whether a p-value is below 1 - level, with both rounded: at it is not below it (SPEC 15.3).
+
+    Parameters
+    ----------
+    p_value : float
+        In [0, 1].
+    confidence_level : float
+        In (0, 1).
+
+    Examples
+    --------
+    >>> 0.05 < 1 - 0.95, is_significant(0.05, 0.95), is_significant(0.0499, 0.95)
+    (True, False, True)
+    """
+    return round(p_value, 12) < round(1.0 - confidence_level, 12)
+
+
 def exact_permutation_p(k1: int, n1: int, k2: int, n2: int) -> float:
     """Exact two-sided p-value of a permutation of group labels, for a 0/1 outcome (SPEC 15.3).
 
