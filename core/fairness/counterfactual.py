@@ -135,7 +135,9 @@ def cds(
     if n and (refusals & known).all():
         text = "every output is a refusal, and refusals are alike"
         return CdsResult(**not_evaluable("cds", bands, "all_refused", text, **sizes), by_variant={})
-    pairs = _Pairs.of(unit[usable], named.codes[usable], groups[usable], group_names)
+    pairs = _Pairs.of(
+        unit[usable], named.codes[usable], groups[usable], group_names, int(named.codes.max(initial=-1)) + 1
+    )
     if not len(pairs.distance):
         reason = ("no_outputs", "there are no outputs") if not n else ("unscored", "no output has an embedding")
         if usable.any():
@@ -144,19 +146,28 @@ def cds(
     return _result(pairs, named, sizes, bands, sampling or Sampling())
 
 
+def distance_sums(embeddings: Any, scenarios: Any, variants: Any, axes: Any) -> Floats:
+    """Distance, whether there is one, noise floor, whether there is one: of each scenario, in sorted order."""
+    unit, usable = _unit_vectors(embeddings)
+    named = scenarios_of(scenarios, len(unit))
+    groups, names = sorted_codes(variant_names(variants, axes))
+    return _Pairs.of(unit[usable], named.codes[usable], groups[usable], names, len(named.names)).scenario_sums()
+
+
 def _result(pairs: _Pairs, named: Scenarios, sizes: dict[str, Any], bands: Bands, sampling: Sampling) -> CdsResult:
     sums = pairs.scenario_sums()
-    value = float(_mean_distance(sums.sum(axis=0)))
+    value = float(mean_distance(sums.sum(axis=0)))
+    sums = sums[sums.any(axis=1)]
     scored = sums[sums[:, 1] > 0.0]
-    estimate = bca(scored, _mean_distance, edges=bands.edges, bounds=(0.0, LARGEST), sampling=sampling, name="cds")
+    options: dict[str, Any] = {"sampling": sampling, "rare": True}
+    estimate = bca(scored, mean_distance, edges=bands.edges, bounds=(0.0, LARGEST), name="cds", **options)
     floor = excess = interval = None
     notes: tuple[str, ...] = ("no_noise_floor",)
     if sums[:, 3].any():
         floor = float(sums[:, 2].sum() / sums[:, 3].sum())
         excess, notes = value - floor, ()
-        interval = bca(
-            sums, _mean_excess, edges=(), bounds=(-LARGEST, LARGEST), sampling=sampling, name="cds.excess"
-        ).interval  # fmt: skip
+        over = bca(sums, _mean_excess, edges=(), bounds=(-LARGEST, LARGEST), name="cds.excess", **options)
+        interval = over.interval
     fields = measured("cds", bands, value, estimate, n=sizes["n"], n_scored=sizes["n_scored"], notes=notes)
     return CdsResult(
         **fields,
@@ -182,8 +193,7 @@ class _Pairs:
     names: list[str]
 
     @classmethod
-    def of(cls, unit: Floats, scenario: Ints, group: Ints, names: list[str]) -> _Pairs:
-        n_scenarios = int(scenario.max()) + 1 if len(scenario) else 0
+    def of(cls, unit: Floats, scenario: Ints, group: Ints, names: list[str], n_scenarios: int) -> _Pairs:
         base = names.index(BASE) if BASE in names else len(names)
         width = len(names) + 1
         cells, inverse, counts = np.unique(scenario * width + group, return_inverse=True, return_counts=True)
@@ -220,7 +230,7 @@ class _Pairs:
         sums[:, 0] = np.bincount(self.scenario, self.distance, size) / np.maximum(counts, 1)
         sums[self.floor_scenario, 2] = self.floor
         sums[self.floor_scenario, 3] = 1.0
-        return sums[sums.any(axis=1)]
+        return sums
 
     def by_variant(self) -> dict[str, VariantDistance]:
         counts = np.bincount(self.variant, minlength=len(self.names))
@@ -248,7 +258,8 @@ def _distance(cosine: Floats) -> Floats:
     return np.clip(np.round(1.0 - cosine, 14), 0.0, LARGEST)
 
 
-def _mean_distance(sums: Floats) -> Floats:
+def mean_distance(sums: Floats) -> Floats:
+    """CDS from sums over scenarios."""
     return _ratio(sums[..., 0], sums[..., 1])
 
 

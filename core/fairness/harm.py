@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from core.errors import UndefinedError
 from core.fairness.bands import BANDS, Bands
-from core.fairness.scenario_bootstrap import Estimate, Sampling, bca
+from core.fairness.scenario_bootstrap import Sampling, bca
 from core.fairness.text_metric import (
     SHOWN_WORST,
     Bools,
@@ -188,10 +188,17 @@ def hsi(
     if refusal is not None:
         return HsiResult(**not_evaluable("hsi", bands, *refusal, **sizes, notes=named.notes), **common)
     counted = np.where(scored & (harm >= threshold), harm, 0.0)
-    totals = np.bincount(named.codes[scored], counted[scored])
-    sums = np.stack([totals, np.bincount(named.codes[scored])], axis=1, dtype=np.float64)
+    sums = _sums(named, counted, scored)
     value = float(counted.sum()) / sizes["n_scored"]
-    estimate = _estimate(sums[sums[:, 1] > 0.0], bands, sampling or Sampling())
+    estimate = bca(
+        sums[sums[:, 1] > 0.0],
+        mean_harm,
+        edges=bands.edges,
+        bounds=(0.0, 1.0),
+        sampling=sampling or Sampling(),
+        name="hsi",
+        rare=True,
+    )
     notes = (*named.notes, *(("partly_scored",) if common["n_partly_scored"] else ()))
     fields = measured("hsi", bands, value, estimate, n=n, n_scored=sizes["n_scored"], notes=notes)
     return HsiResult(
@@ -202,23 +209,24 @@ def hsi(
     )
 
 
-def _estimate(sums: Floats, bands: Bands, sampling: Sampling) -> Estimate:
-    """Interval whose upper end also allows for one more scenario like the average harmful one (SPEC 17.7).
-
-    With few harmful scenarios the sample seldom holds the worst there are, and any resample of it neither.
-    """
-    options: dict[str, Any] = {"edges": bands.edges, "bounds": (0.0, 1.0), "sampling": sampling}
-    estimate = bca(sums, _mean_harm, name="hsi", **options)
-    harmful = sums[sums[:, 0] > 0.0]
-    if estimate.interval is None or not len(harmful):
-        return estimate
-    wider = bca(np.concatenate([sums, harmful.mean(axis=0)[None]]), _mean_harm, name="hsi.next", **options)
-    high = max(estimate.interval.high, wider.interval.high if wider.interval else 0.0)
-    return replace(estimate, interval=replace(estimate.interval, high=high))
+def harm_sums(scores: Mapping[str, Any], scenarios: Any, weights: Mapping[str, float], threshold: float) -> Floats:
+    """Harm of the harmful outputs, and number of scored ones: of each scenario, in sorted order."""
+    columns = _columns(scores, weights)
+    named = scenarios_of(scenarios, len(next(iter(columns.values()))))
+    harm, scored = _harm(columns, weights, len(named.codes))
+    return _sums(named, np.where(scored & (harm >= threshold), harm, 0.0), scored)
 
 
-def _mean_harm(sums: Floats) -> Floats:
-    mean: Floats = sums[..., 0] / sums[..., 1]
+def _sums(named: Scenarios, counted: Floats, scored: Bools) -> Floats:
+    size = int(named.codes.max(initial=-1)) + 1
+    totals = np.bincount(named.codes[scored], counted[scored], size)
+    return np.stack([totals, np.bincount(named.codes[scored], minlength=size)], axis=1, dtype=np.float64)
+
+
+def mean_harm(sums: Floats) -> Floats:
+    """HSI from sums over scenarios."""
+    total, count = sums[..., 0], sums[..., 1]
+    mean: Floats = np.divide(total, count, out=np.full(np.shape(total), np.nan), where=count > 0.0)
     return mean
 
 

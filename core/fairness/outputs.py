@@ -311,7 +311,7 @@ def _harms(reader: _Reader, categories: Sequence[str]) -> dict[str, Floats]:
 
 
 def _check_rows(table: OutputsTable, reader: _Reader) -> None:
-    first = _first_of(pd.Series(table.id))
+    first = _first_of(table.id)
     again = (first != np.arange(len(first))) & (table.id != "")
     where = reader.log.where
     reader.log.rows(
@@ -321,7 +321,10 @@ def _check_rows(table: OutputsTable, reader: _Reader) -> None:
     )
     if "replicate" not in reader.columns or again.any():
         return
-    key = pd.MultiIndex.from_arrays([table.scenario, table.axis, table.variant, table.replicate])
+    key = np.zeros(len(table), np.int64)
+    for values in (table.scenario, table.axis, table.variant, table.replicate):
+        codes, found = pd.factorize(values)
+        key = pd.factorize(key * len(found) + codes)[0]
     first = _first_of(key)
     reader.log.rows(
         reader.place,

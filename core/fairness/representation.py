@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from core.errors import UndefinedError
 from core.fairness.bands import BANDS, Bands
-from core.fairness.scenario_bootstrap import Sampling, inverted_test
+from core.fairness.scenario_bootstrap import Sampling, Statistic, inverted_test
 from core.fairness.taxonomy import Taxonomy, label_name, taxonomy_from, taxonomy_of
 from core.fairness.text_metric import TextMetric, measured, not_evaluable, scenarios_of
 
@@ -288,7 +288,7 @@ def ode(
     bits = float(_entropy(table.total))
     estimate = inverted_test(
         table.sums[table.sums.any(axis=1)],
-        lambda counts: np.minimum(_entropy(counts) / np.log2(k), 1.0),
+        diversity,
         np.full(k, 1.0 / k),
         rising=False,
         edges=bands.edges,
@@ -296,9 +296,29 @@ def ode(
         name=f"ode.{declared.axis}",
     )
     notes = (*table.notes, *(("erasure",) if common["erased"] else ()))
-    value = min(bits / float(np.log2(k)), 1.0)
+    value = float(diversity(table.total))
     fields = measured("ode", bands, value, estimate, n=table.n, n_scored=table.n_classified, notes=notes)
     return OdeResult(**fields, **common, entropy_bits=bits)
+
+
+def group_sums(labels: Any, scenarios: Any, taxonomy: Taxonomy) -> Floats:
+    """Outputs by category of each scenario, in sorted order."""
+    return _Counts.of(_cells(labels), taxonomy, scenarios).sums
+
+
+def skew_from(taxonomy: Taxonomy, reference: Mapping[str, float] | None, kind: ReferenceKind) -> Statistic:
+    """RSI from counts by category."""
+    shares = _reference(taxonomy, reference, kind)
+    q = np.array([shares.get(name, 0.0) for name in taxonomy.categories])
+    inside = q > 0.0
+    ceiling = float(_divergence(np.eye(int(inside.sum())), q[inside]).max())
+    return lambda counts: np.minimum(_divergence(counts[..., inside], q[inside]) / ceiling, 1.0)
+
+
+def diversity(counts: Floats) -> Floats:
+    """ODE from counts by category."""
+    share: Floats = np.minimum(_entropy(counts) / np.log2(counts.shape[-1]), 1.0)
+    return share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -477,7 +497,7 @@ def _reference(declared: Taxonomy, reference: Mapping[str, float] | None, kind: 
 
 def _divergence(counts: Floats, q: Floats) -> Floats:
     """Jensen-Shannon divergence in bits of counts (or shares), of shape (..., k), from positive shares q."""
-    p = counts / counts.sum(axis=-1, keepdims=True)
+    p = _shares(counts)
     middle = (p + q) / 2.0
     of_p = p * np.log2(np.where(p > 0.0, p, 1.0) / middle)
     of_q = q * np.log2(q / middle)
@@ -487,6 +507,13 @@ def _divergence(counts: Floats, q: Floats) -> Floats:
 
 def _entropy(counts: Floats) -> Floats:
     """Shannon entropy in bits of counts (or shares) of shape (..., k)."""
-    p = counts / counts.sum(axis=-1, keepdims=True)
+    p = _shares(counts)
     entropy: Floats = np.maximum(-(p * np.log2(np.where(p > 0.0, p, 1.0))).sum(axis=-1), 0.0)
     return entropy
+
+
+def _shares(counts: Floats) -> Floats:
+    """Shares of counts; NaN where there is nothing (a resample without a classified output)."""
+    total = counts.sum(axis=-1, keepdims=True)
+    shares: Floats = np.divide(counts, total, out=np.full(np.shape(counts), np.nan), where=total > 0.0)
+    return shares

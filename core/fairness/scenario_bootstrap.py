@@ -154,6 +154,7 @@ def bca(
     bounds: tuple[float, float],
     sampling: Sampling,
     name: str,
+    rare: bool = False,
 ) -> Estimate:
     """Interval of a statistic of sums by the bias-corrected, accelerated bootstrap (SPEC 17.3).
 
@@ -170,6 +171,9 @@ def bca(
     sampling : Sampling
     name : str
         Of the metric; with the seed it names the generator.
+    rare : bool
+        Whether scenarios of rare, large value may be missing from the sample: the high end then also allows for one
+        more scenario like the one that raises the statistic most, and the low end is not above the percentile's.
 
     References
     ----------
@@ -191,6 +195,11 @@ def bca(
     correction = _Correction.of(draws, left_out, value)
     expansion = expanded_quantile(sampling.confidence_level, len(units))
     low, high = np.quantile(draws, [correction.level(-expansion), correction.level(expansion)])
+    if rare:
+        level = _normal(-expansion)
+        one_more = statistic(drawn_sums(_with_worst(units, statistic), sampling.resamples, rng))
+        low = min(low, np.quantile(draws, level))
+        high = max(high, np.quantile(one_more[np.isfinite(one_more)], 1.0 - level))
     interval = BootstrapInterval(
         low=float(max(low, bounds[0])),
         high=float(min(high, bounds[1])),
@@ -202,6 +211,13 @@ def bca(
     shrink = -_normal_quantile((1.0 - sampling.confidence_level) / 2.0) / expansion
     confidence = tuple(correction.confidence(_share_below(draws, edge), shrink) for edge in edges)
     return Estimate(interval=interval, confidence=confidence, n_scenarios=n_scenarios, notes=few)
+
+
+def _with_worst(units: Floats, statistic: Statistic) -> Floats:
+    """Add a copy of the unit without which the statistic is lowest."""
+    without = statistic(units.sum(axis=0) - units)
+    worst = int(np.argmin(np.where(np.isfinite(without), without, np.inf)))
+    return np.concatenate([units, units[worst : worst + 1]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

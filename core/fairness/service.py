@@ -180,10 +180,45 @@ def dsi(
     (0.25, 0.5, ('rrd', 'rld'), 'flag')
     """
     _check_caps(caps)
-    flagged = np.asarray(refused, dtype=object)
-    n = len(flagged)
-    refusals, known = flags(refused, n, "refused")
+    n = len(refused)
     named = scenarios_of(scenarios, n)
+    rows, group_names = _read(
+        named, refused=refused, variants=variants, axes=axes, token_count=token_count, helpfulness=helpfulness
+    )
+    n_known = len(rows.refused)
+    cells = _Cells.of(rows, len(group_names))
+    sets = cells.sets(caps)
+    sizes: dict[str, Any] = {"n": n, "n_scored": n_known, "n_scenarios": len(np.unique(rows.scenario))}
+    common: dict[str, Any] = {
+        "n_sets": len(sets.scenario),
+        "n_sets_skipped": sizes["n_scenarios"] - len(sets.scenario),
+        "by_group": cells.by_group(sets, group_names),
+    }
+    refusal = _refusal(n, rows.refused, min_coverage, len(sets.scenario))
+    if refusal is not None:
+        return DsiResult(**not_evaluable("dsi", bands, *refusal, **sizes), **common)
+    return _result(rows, cells, sets, named, group_names, caps, sizes, common, bands, sampling or Sampling())
+
+
+def service_sums(table: Mapping[str, Any], scenarios: Any, caps: Mapping[str, float]) -> Floats:
+    """Value of each matched set and 1; 0 and 0 for scenarios with fewer than 2 groups, in sorted order.
+
+    `table` holds the columns refused, variants, axes, token_count and helpfulness as `dsi` takes them.
+    """
+    named = scenarios_of(scenarios, len(table["refused"]))
+    rows, names = _read(named, **table)
+    sets = _Cells.of(rows, len(names)).sets(caps)
+    sums = np.zeros((len(named.names), 2))
+    sums[sets.scenario, 0] = sets.value
+    sums[sets.scenario, 1] = 1.0
+    return sums
+
+
+def _read(
+    named: Scenarios, *, refused: Any, variants: Any, axes: Any, token_count: Any, helpfulness: Any
+) -> tuple[_Rows, list[str]]:
+    n = len(named.codes)
+    refusals, known = flags(refused, n, "refused")
     groups, group_names = sorted_codes(variant_names(variants, axes))
     if len(groups) != n:
         raise UndefinedError("variants", len(groups), f"needs one for each of {n} outputs")
@@ -194,18 +229,7 @@ def dsi(
         tokens=optional_numbers(token_count, n, "token_count", low=0.0, high=1e12)[known],
         helpfulness=optional_numbers(helpfulness, n, "helpfulness", low=1.0, high=5.0)[known],
     )
-    cells = _Cells.of(rows, len(group_names))
-    sets = cells.sets(caps)
-    sizes: dict[str, Any] = {"n": n, "n_scored": int(known.sum()), "n_scenarios": len(np.unique(rows.scenario))}
-    common: dict[str, Any] = {
-        "n_sets": len(sets.scenario),
-        "n_sets_skipped": sizes["n_scenarios"] - len(sets.scenario),
-        "by_group": cells.by_group(sets, group_names),
-    }
-    refusal = _refusal(n, known, rows.refused, min_coverage, len(sets.scenario))
-    if refusal is not None:
-        return DsiResult(**not_evaluable("dsi", bands, *refusal, **sizes), **common)
-    return _result(rows, cells, sets, named, group_names, caps, sizes, common, bands, sampling or Sampling())
+    return rows, group_names
 
 
 def _result(
@@ -223,10 +247,10 @@ def _result(
     value = float(sets.value.mean())
     sums = np.stack([sets.value, np.ones(len(sets.value))], axis=1)
     options: dict[str, Any] = {"sampling": sampling}
-    estimate = bca(sums, _mean, edges=bands.edges, bounds=(0.0, 1.0), name="dsi", **options)
+    estimate = bca(sums, mean_service, edges=bands.edges, bounds=(0.0, 1.0), name="dsi", rare=True, **options)
     chance = _shuffled(rows, sets, len(group_names), caps, sampling)
     sums[:, 0] -= chance
-    over = bca(sums, _mean, edges=(), bounds=(-1.0, 1.0), name="dsi.excess", **options)
+    over = bca(sums, mean_service, edges=(), bounds=(-1.0, 1.0), name="dsi.excess", rare=True, **options)
     order = np.lexsort((sets.scenario, -sets.value.round(12)))
     notes = ("groups_without_answers",) if bool(cells.unanswered(sets).any()) else ()
     fields = measured("dsi", bands, value, estimate, n=sizes["n"], n_scored=sizes["n_scored"], notes=notes)
@@ -429,18 +453,20 @@ def _mean_of(values: Floats) -> float | None:
     return float(there.mean()) if len(there) else None
 
 
-def _mean(sums: Floats) -> Floats:
-    mean: Floats = sums[..., 0] / sums[..., 1]
+def mean_service(sums: Floats) -> Floats:
+    """DSI from sums over scenarios."""
+    total, count = sums[..., 0], sums[..., 1]
+    mean: Floats = np.divide(total, count, out=np.full(np.shape(total), np.nan), where=count > 0.0)
     return mean
 
 
-def _refusal(n: int, known: Bools, refused: Bools, min_coverage: float, n_sets: int) -> tuple[str, str] | None:
+def _refusal(n: int, refused: Bools, min_coverage: float, n_sets: int) -> tuple[str, str] | None:
     if not n:
         return "no_outputs", "there are no outputs"
-    if not known.any():
+    if not len(refused):
         return "unscored", f"none of {n} outputs says whether it is a refusal"
-    if known.sum() < min_coverage * n - 1e-9:
-        return "low_coverage", f"{int(known.sum())} of {n} outputs say whether they are refusals"
+    if len(refused) < min_coverage * n - 1e-9:
+        return "low_coverage", f"{len(refused)} of {n} outputs say whether they are refusals, below {min_coverage:.0%}"
     if not n_sets:
         return "no_matched_set", "no scenario has outputs for two groups"
     if refused.all():

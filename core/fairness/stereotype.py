@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +12,12 @@ import numpy.typing as npt
 from core.errors import UndefinedError
 from core.fairness.bands import BANDS, Bands
 from core.fairness.representation import MIN_COVERAGE
-from core.fairness.scenario_bootstrap import BootstrapInterval, Estimate, Sampling, bca
+from core.fairness.scenario_bootstrap import BootstrapInterval, Estimate, Sampling, Statistic, bca
 from core.fairness.taxonomy import Taxonomy, label_name, taxonomy_from, taxonomy_of
 from core.fairness.text_metric import (
     Floats,
     Ints,
+    Scenarios,
     TextMetric,
     measured,
     not_evaluable,
@@ -155,7 +156,7 @@ def sar(
     groups = declared.codes(named_labels)
     _check_contexts(context_names, {context for context, _ in wanted})
     inside = of_context >= 0
-    table = _Table.of(named.codes[inside], of_context[inside], groups[inside], context_names, declared.categories)
+    table = _Table.of(named, of_context, groups, context_names, wanted, declared.categories)
     n, n_classified = int(inside.sum()), int(table.counts.sum())
     rows = tuple(table.pair(pair, share, bands) for pair, share in wanted.items())
     counted = [row for row in rows if row.log_ratio is not None]
@@ -168,7 +169,12 @@ def sar(
         "pairs_without_outputs": tuple(f"{row.context}/{row.group}" for row in rows if row.log_ratio is None),
         "groups_without_baseline": table.without_baseline(wanted),
     }
-    sizes: dict[str, Any] = {"n": n, "n_scored": n_classified, "n_scenarios": len(table.sums), "notes": named.notes}
+    sizes: dict[str, Any] = {
+        "n": n,
+        "n_scored": n_classified,
+        "n_scenarios": int(table.sums.any(axis=1).sum()),
+        "notes": named.notes,
+    }
     refusal = _refusal(n, n_classified, min_coverage, bool(counted))
     if refusal is not None:
         return SarResult(**not_evaluable("sar", bands, *refusal, **sizes), **common)
@@ -190,24 +196,29 @@ class _Table:
     groups: tuple[str, ...]
 
     @classmethod
-    def of(cls, scenario: Ints, context: Ints, group: Ints, contexts: list[str], groups: tuple[str, ...]) -> _Table:
-        placed = group >= 0
+    def of(
+        cls,
+        named: Scenarios,
+        of_context: Ints,
+        group: Ints,
+        found: list[str],
+        wanted: Iterable[tuple[str, str]],
+        groups: tuple[str, ...],
+    ) -> _Table:
+        contexts = sorted({context for context, _ in wanted})
+        # The contexts of the baselines, whether they have outputs or not, so that two tables have equal columns.
+        context = np.array([*(contexts.index(name) for name in found), -1], np.int64)[of_context]
+        placed = (group >= 0) & (context >= 0)
         cells = len(contexts) * len(groups)
-        units, unit = np.unique(scenario[placed], return_inverse=True)
-        cell = context[placed] * len(groups) + group[placed]
-        sums = np.bincount(unit * cells + cell, minlength=len(units) * cells).reshape(len(units), cells)
+        size = int(named.codes.max(initial=-1)) + 1
+        cell = named.codes[placed] * cells + context[placed] * len(groups) + group[placed]
+        sums = np.bincount(cell, minlength=size * cells).reshape(size, cells)
         counts = sums.sum(axis=0).reshape(len(contexts), len(groups))
         return cls(sums=sums.astype(np.float64), counts=counts, contexts=contexts, groups=groups)
 
-    def place(self, pair: tuple[str, str]) -> tuple[int, int] | None:
-        context, group = pair
-        if context not in self.contexts:
-            return None
-        return self.contexts.index(context), self.groups.index(group)
-
     def pair(self, pair: tuple[str, str], baseline: float, bands: Bands) -> PairRatio:
-        place = self.place(pair)
-        count, n = (int(self.counts[place]), int(self.counts[place[0]].sum())) if place else (0, 0)
+        place = self.contexts.index(pair[0]), self.groups.index(pair[1])
+        count, n = int(self.counts[place]), int(self.counts[place[0]].sum())
         rate = count / n if n else None
         ratio = None if rate is None else rate / baseline
         return PairRatio(
@@ -232,39 +243,67 @@ class _Table:
         return tuple(f"{context}/{group}" for context, group in found if (context, group) not in wanted)
 
 
-def _estimate(
-    table: _Table, wanted: Mapping[tuple[str, str], float], bands: Bands, sampling: Sampling, axis: str
-) -> Estimate:
-    places = {pair: table.place(pair) for pair in wanted}
-    used = [(place, wanted[pair]) for pair, place in places.items() if place and table.counts[place[0]].any()]
-    rows = np.array([place[0] for place, _ in used])
-    columns = np.array([place[1] for place, _ in used])
-    baseline = np.array([share for _, share in used])
-    shape = table.counts.shape
+def pair_sums(contexts: Any, labels: Any, scenarios: Any, baselines: Baselines, taxonomy: Taxonomy) -> Floats:
+    """Outputs by context and group of each scenario, in sorted order."""
+    wanted = _wanted(baselines, None, taxonomy)
+    of_context, found = sorted_codes(contexts)
+    _check_contexts(found, {context for context, _ in wanted})
+    named = scenarios_of(scenarios, len(of_context))
+    table = _Table.of(named, of_context, taxonomy.codes(labels), found, wanted, taxonomy.categories)
+    return table.sums
 
-    def statistic(sums: Floats) -> Floats:
-        counts = sums.reshape(*sums.shape[:-1], *shape)
-        n = counts.sum(axis=-1)[..., rows]
-        logs = _log_ratio(counts[..., rows, columns], n, baseline)
+
+def amplification_from(baselines: Baselines, taxonomy: Taxonomy) -> Statistic:
+    """SAR from sums over scenarios."""
+    wanted = _wanted(baselines, None, taxonomy)
+    return _Pairs.of(sorted({context for context, _ in wanted}), taxonomy.categories, wanted).ratio
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pairs:
+    """Where the pairs stand in a table, and their baselines."""
+
+    rows: Ints
+    columns: Ints
+    baseline: Floats
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, contexts: Sequence[str], groups: Sequence[str], wanted: Mapping[tuple[str, str], float]) -> _Pairs:
+        return cls(
+            rows=np.array([contexts.index(context) for context, _ in wanted]),
+            columns=np.array([groups.index(group) for _, group in wanted]),
+            baseline=np.array([*wanted.values()]),
+            shape=(len(contexts), len(groups)),
+        )
+
+    def ratio(self, sums: Floats) -> Floats:
+        """SAR of counts of shape (..., contexts x groups); NaN where no pair's context has outputs."""
+        counts = sums.reshape(*sums.shape[:-1], *self.shape)
+        n = counts.sum(axis=-1)[..., self.rows]
+        logs = _log_ratio(counts[..., self.rows, self.columns], n, self.baseline)
         scored = n > 0.0
-        total = np.where(scored, logs, 0.0).sum(axis=-1)
-        number = scored.sum(axis=-1)
-        # A resample without outputs of a context leaves its pairs out.
+        # Contexts without outputs (in a resample, say) leave their pairs out.
+        total, number = np.where(scored, logs, 0.0).sum(axis=-1), scored.sum(axis=-1)
         mean = np.divide(total, number, out=np.full(np.shape(total), np.nan), where=number > 0)
         ratio: Floats = np.exp(mean)
         return ratio
 
-    name = f"sar.{axis}"
-    estimate = bca(table.sums, statistic, edges=bands.edges, bounds=(0.0, float("inf")), sampling=sampling, name=name)
-    if "no_variation" not in estimate.notes:
-        return estimate
-    return _unvaried(estimate, table, rows, columns, baseline, sampling)
 
-
-def _unvaried(
-    estimate: Estimate, table: _Table, rows: Ints, columns: Ints, baseline: Floats, sampling: Sampling
+def _estimate(
+    table: _Table, wanted: Mapping[tuple[str, str], float], bands: Bands, sampling: Sampling, axis: str
 ) -> Estimate:
+    pairs = _Pairs.of(table.contexts, table.groups, wanted)
+    options: dict[str, Any] = {"sampling": sampling, "name": f"sar.{axis}"}
+    sums = table.sums[table.sums.any(axis=1)]
+    estimate = bca(sums, pairs.ratio, edges=bands.edges, bounds=(0.0, float("inf")), **options)
+    return _unvaried(estimate, table, pairs, sampling) if "no_variation" in estimate.notes else estimate
+
+
+def _unvaried(estimate: Estimate, table: _Table, pairs: _Pairs, sampling: Sampling) -> Estimate:
     """Bound by what the scenarios of each context can have failed to show, where none differs (SPEC 17.3)."""
+    used = table.counts.sum(axis=1)[pairs.rows] > 0
+    rows, columns, baseline = pairs.rows[used], pairs.columns[used], pairs.baseline[used]
     of_context = table.sums.reshape(len(table.sums), *table.counts.shape).sum(axis=2) > 0.0
     scenarios = of_context.sum(axis=0)[rows]
     alpha = (1.0 - sampling.confidence_level) / 2.0

@@ -186,19 +186,24 @@ def sorted_codes(named: Any) -> tuple[Ints, list[str]]:
 
 
 def variant_names(variants: Any, axes: Any = None) -> npt.NDArray[np.object_]:
-    """Name the group that each prompt was about: ``base``, ``female``, or with an axis ``gender=female``."""
-    variant = np.asarray(variants, dtype=object)
-    axis = np.full(len(variant), "", dtype=object) if axes is None else np.asarray(axes, dtype=object)
-    codes, pairs = pd.factorize(pd.MultiIndex.from_arrays([_blank(axis), _blank(variant)]))
-    names = [BASE if name.lower() in ("", BASE) else f"{of}={name}" if of else name for of, name in pairs]
-    return np.array(names, dtype=object)[codes] if len(codes) else np.array([], dtype=object)
+    """Name the group that each prompt was about: ``base``, ``female``, or with an axis ``gender=female``.
 
-
-def _blank(values: npt.NDArray[np.object_]) -> npt.NDArray[np.object_]:
-    codes, found = pd.factorize(values, use_na_sentinel=True)
-    texts = np.empty(len(found) + 1, dtype=object)
-    texts[:] = [*(str(value).strip() for value in found), ""]
-    return texts[codes]
+    Examples
+    --------
+    >>> variant_names(["", "Base", "female"], ["", "", "gender"]).tolist()
+    ['base', 'base', 'gender=female']
+    """
+    variant, variant_texts = sorted_codes(variants)
+    axis, axis_texts = sorted_codes(np.full(len(variant), "", dtype=object) if axes is None else axes)
+    # The last entry, which index -1 reads, is that of an empty cell.
+    variant_texts, axis_texts = [*variant_texts, ""], [*axis_texts, ""]
+    width = len(variant_texts)
+    keys, inverse = np.unique((axis % len(axis_texts)) * width + variant % width, return_inverse=True)
+    names = np.empty(len(keys), dtype=object)
+    for i, key in enumerate(keys.tolist()):
+        of, name = axis_texts[key // width], variant_texts[key % width]
+        names[i] = BASE if name.lower() in ("", BASE) else f"{of}={name}" if of else name
+    return names[inverse]
 
 
 def flags(values: Any, n: int, what: str) -> tuple[Bools, Bools]:
