@@ -299,7 +299,9 @@ def _check(columns: Mapping[str, Coded], n_rows: int, y_true: NDArray[np.int8] |
 
 def _missing_last(column: Coded) -> Ints:
     codes = column.codes.astype(np.int64)
-    codes[codes < 0] = len(column.labels)
+    missing = codes < 0
+    if missing.any():
+        codes[missing] = len(column.labels)
     return codes
 
 

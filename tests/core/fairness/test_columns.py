@@ -142,3 +142,19 @@ def test_what_is_no_finite_number_is_refused(column: Any) -> None:
 def test_one_value_has_one_label_in_every_column() -> None:
     assert {label_of(1), label_of(1.0), label_of("1"), label_of(np.int8(1))} == {"1"}
     assert label_of(True) != label_of(1)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint16", "Int64"])
+@pytest.mark.parametrize("values", [[3, 120, 7, 3], [5, 4, 3, 5], [0, 1, 0, 1]])
+def test_integers_are_coded_alike_whether_counted_or_hashed(values: list[int], dtype: str) -> None:
+    expected = coded([str(value) for value in values], "g")
+    for column in (pd.Series(values, dtype=dtype), pd.Series(values, dtype=dtype).to_numpy()):
+        read = coded(column, "g")
+        assert [read.labels[code] for code in read.codes] == [expected.labels[code] for code in expected.codes]
+        assert list(read.labels) == [str(value) for value in sorted(set(values))]
+
+
+def test_negative_and_far_apart_integers_are_labels_too() -> None:
+    assert coded(np.array([-128, 127, -128], dtype=np.int8), "g").labels == ("-128", "127")
+    read = coded(np.array([10**12, -5, 10**12]), "g")
+    assert (read.codes.tolist(), read.labels) == ([1, 0, 1], ("-5", "1000000000000"))
