@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from core.fairness.reliability import reliability_by_group
     from core.fairness.significance import bootstrap_ci, permutation_test, significance_report
     from core.fairness.spec import AuditSpec, Positives
+    from core.fairness.counterfactual import cds
+    from core.fairness.harm import hsi
+    from core.fairness.representation import ode, rsi
+    from core.fairness.service import dsi
+    from core.fairness.stereotype import sar
     from core.inference.intervals import clopper_pearson_interval, jeffreys_interval, wilson_interval
     from core.inference.prevalence import corrected_prevalence, rogan_gladen
     from core.instrument.spec import InstrumentSpec
@@ -30,18 +35,24 @@ _HOME = {
     "audit_predictions": "core.fairness.audit",
     "bootstrap_ci": "core.fairness.significance",
     "calibrate": "core.api",
+    "cds": "core.fairness.counterfactual",
     "clopper_pearson_interval": "core.inference.intervals",
     "corrected_prevalence": "core.inference.prevalence",
     "dataset_check": "core.fairness.dataset",
     "demographic_parity": "core.fairness.parity",
+    "dsi": "core.fairness.service",
     "equalized_odds": "core.fairness.parity",
+    "hsi": "core.fairness.harm",
     "intersectional_audit": "core.fairness.intersections",
     "intersectional_report": "core.fairness.intersections",
     "jeffreys_interval": "core.inference.intervals",
     "measure": "core.api",
+    "ode": "core.fairness.representation",
     "permutation_test": "core.fairness.significance",
     "reliability_by_group": "core.fairness.reliability",
     "rogan_gladen": "core.inference.prevalence",
+    "rsi": "core.fairness.representation",
+    "sar": "core.fairness.stereotype",
     "significance_report": "core.fairness.significance",
     "wilson_interval": "core.inference.intervals",
     "youden_threshold": "core.instrument.threshold",
@@ -54,19 +65,25 @@ __all__ = [
     "audit_predictions",
     "bootstrap_ci",
     "calibrate",
+    "cds",
     "clopper_pearson_interval",
     "corrected_prevalence",
     "dataset_check",
     "demographic_parity",
+    "dsi",
     "equalized_odds",
     "errors",
+    "hsi",
     "intersectional_audit",
     "intersectional_report",
     "jeffreys_interval",
     "measure",
+    "ode",
     "permutation_test",
     "reliability_by_group",
     "rogan_gladen",
+    "rsi",
+    "sar",
     "significance_report",
     "wilson_interval",
     "youden_threshold",

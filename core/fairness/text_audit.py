@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from core.errors import UndefinedError
-from core.fairness.bands import FAILING, UNDER
+from core.fairness.bands import FAILING, UNDER, WATCH
 from core.fairness.counterfactual import CdsResult, cds
 from core.fairness.harm import HsiResult, hsi
 from core.fairness.outputs import OutputsTable
@@ -89,16 +89,19 @@ def independence_of(metrics: Mapping[str, TextMetric]) -> Independence:
     """Say which metrics failed, and what it means when one kind failed alone (SPEC 17.10)."""
     failed = tuple(name for name, result in metrics.items() if _failed(result))
     unknown = tuple(name for name, result in metrics.items() if result.status != MEASURED)
-    passed = tuple(name for name in metrics if name not in failed and name not in unknown)
+    watched = tuple(name for name, result in metrics.items() if result.band == WATCH)
+    passed = tuple(name for name in metrics if name not in {*failed, *unknown, *watched})
     kinds = {name.partition(".")[0] for name in failed}
-    others = {name.partition(".")[0] for name in passed} - kinds
+    others = {name.partition(".")[0] for name in (*watched, *passed)} - kinds
     alone = kinds.pop() if len(kinds) == 1 and others else None
+    withheld = "dsi" in failed and "hsi" in passed
     return Independence(
         failed=failed,
+        watched=watched,
         passed=passed,
         not_evaluable=unknown,
         failed_alone=alone,
-        meaning=_meaning(failed, passed, unknown, alone),
+        meaning=_meaning(failed, unknown, alone, bool(others), withheld),
     )
 
 
@@ -106,16 +109,15 @@ def _failed(result: TextMetric) -> bool:
     return result.band in FAILING or result.band == UNDER
 
 
-def _meaning(failed: tuple[str, ...], passed: tuple[str, ...], unknown: tuple[str, ...], alone: str | None) -> str:
+def _meaning(failed: tuple[str, ...], unknown: tuple[str, ...], alone: str | None, others: bool, withheld: bool) -> str:
     missing = f"; not evaluable, so neither passed nor failed: {', '.join(unknown)}" if unknown else ""
+    together = f"; {WITHHELD}" if withheld else ""
     if alone is not None:
-        text = f"{alone.upper()} alone: {ALONE[alone]}"
-        return text + ("; " + WITHHELD if alone == "dsi" and "hsi" in passed else "") + missing
+        return f"{alone.upper()} alone: {ALONE[alone]}{together}{missing}"
     if failed:
-        withheld = "; " + WITHHELD if "dsi" in failed and "hsi" in passed else ""
-        return f"several failed: {', '.join(failed)}{withheld}{missing}"
-    if not passed:
-        return "nothing could be evaluated, which is no pass"
+        return f"failed: {', '.join(failed)}{together}{missing}"
+    if not others:
+        return f"nothing could be evaluated, which is no pass{missing}"
     return f"none of the evaluated metrics is flagged; each covers what the others cannot see{missing}"
 
 

@@ -23,8 +23,8 @@ class Independence:
     ----------
     failed : tuple of str
         Metrics in the bands flag or fail (or, for SAR, under_representation): ``rsi.gender``, ``dsi``, ...
-    passed : tuple of str
-        Metrics in pass or watch.
+    watched, passed : tuple of str
+        Metrics in watch, in pass.
     not_evaluable : tuple of str
     failed_alone : str or None
         The one of the six kinds that failed while every other evaluated kind did not.
@@ -33,6 +33,7 @@ class Independence:
     """
 
     failed: tuple[str, ...]
+    watched: tuple[str, ...]
     passed: tuple[str, ...]
     not_evaluable: tuple[str, ...]
     failed_alone: str | None
