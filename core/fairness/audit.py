@@ -22,7 +22,7 @@ from core.fairness.audited import (
     Rate,
     Reliability,
 )
-from core.fairness.columns import MISSING, Ints, coded, outcome
+from core.fairness.columns import MISSING, Ints, numeric, outcome
 from core.fairness.compared import RateOverGroups
 from core.fairness.confusion import (
     BASE_RATE,
@@ -252,7 +252,9 @@ def _ledger(
     n_missing = {
         ("missing_prediction", spec.columns.y_pred): int(np.count_nonzero(read.y_pred == MISSING)),
         ("missing_label", spec.columns.y_true): 0 if read.y_true is None else int((read.y_true == MISSING).sum()),
-        ("missing_score", spec.columns.score): 0 if read.score is None else _n_missing(read.score, spec.columns.score),
+        ("missing_score", spec.columns.score): 0
+        if read.score is None
+        else int(np.isnan(numeric(read.score, spec.columns.score)).sum()),
     }
     for place, column in enumerate(tensor.columns):
         missing = tensor.levels[:, place] == len(tensor.labels[place])
@@ -269,7 +271,3 @@ def _ledger(
             yield LedgerEntry(kind="empty_cell", where=where, group=group_name(key), n=0)
         if unnamed := groups.n_empty - len(groups.empty):
             yield LedgerEntry(kind="empty_cell", where=where, group=None, n=unnamed)
-
-
-def _n_missing(column: Any, name: str) -> int:
-    return int(np.count_nonzero(coded(column, name).codes < 0))

@@ -32,7 +32,7 @@ class Evidence:
     interval : Interval or None
         For a spread over groups it holds together for all pairs of them.
     n : int
-        Rows (of the groups that were looked at).
+        Rows of the table; for one group's figure, of the group.
     n_classified : int
         Those of them that the value rests on.
     coverage : float in [0, 1]

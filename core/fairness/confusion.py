@@ -135,6 +135,11 @@ class GroupCounts:
         """Rows of each group."""
         return np.asarray(self.counts.sum(axis=(1, 2)))
 
+    @property
+    def n_rows(self) -> int:
+        """Rows of the table, those in no group included."""
+        return int(self.row_groups.size)
+
     def rate(self, rate: RateDefinition) -> tuple[Ints, Ints]:
         """Events and those at risk, by group."""
         return self.counts[:, rate.events].sum(axis=1), self.counts[:, rate.at_risk].sum(axis=1)

@@ -15,15 +15,15 @@ import numpy as np
 from core.data.problems import nearest, quoted
 from core.errors import InputError
 from core.fairness.audited import Disparity, Evidence, EvidenceStatus, Gap, Omnibus
-from core.fairness.columns import MISSING, Ints
+from core.fairness.columns import MISSING, Ints, label_of
 from core.fairness.compared import Limits, RateOverGroups, all_pairs_p
 from core.fairness.confusion import RATES, GroupCounts, RateDefinition, group_name
-from core.fairness.spec import MIN_GROUP, Family
+from core.fairness.spec import MIN_GROUP, Family, Positive
 from core.inference.intervals import DEFAULT_CONFIDENCE_LEVEL, Interval, normal_quantile
 from core.inference.multiplicity import benjamini_hochberg, holm
 from core.inference.proportions import Homogeneity, is_significant, range_quantile
 
-Reference = Mapping[str, str] | Literal["largest", "best"]
+Reference = Mapping[str, Positive] | Literal["largest", "best"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +46,10 @@ class Comparison:
     rate : str
     definition : RateDefinition
     names : tuple of str
-    n, n_usable : ndarray of int
-        Rows of each group, and those with what the rate needs.
+    n_rows : int
+        Rows of the table.
+    n_usable : ndarray of int
+        Rows of each group with what the rate needs.
     over : RateOverGroups
     left_out : mapping of str to str
     among : ndarray of int
@@ -62,7 +64,7 @@ class Comparison:
     rate: str
     definition: RateDefinition
     names: tuple[str, ...]
-    n: Ints
+    n_rows: int
     n_usable: Ints
     over: RateOverGroups
     left_out: Mapping[str, str]
@@ -92,7 +94,7 @@ class Comparison:
             rate=rate,
             definition=definition,
             names=groups.names,
-            n=groups.n,
+            n_rows=groups.n_rows,
             n_usable=usable,
             over=over,
             left_out=left_out,
@@ -139,7 +141,7 @@ class Comparison:
         status: EvidenceStatus = "not_evaluable" if value is None else "incomplete" if undefined else "measured"
         if status == "incomplete":
             reason = f"no such rate, or too few clusters, in: {', '.join(undefined)}"
-        n, n_classified = int(self.n.sum()), int(self.n_usable[self.among].sum())
+        n, n_classified = self.n_rows, int(self.n_usable[self.among].sum())
         return Evidence(
             status=status,
             value=value,
@@ -288,7 +290,7 @@ def adjusted_p(p_values: Sequence[float], family: Family) -> tuple[float, ...]:
     return holm(p_values) if family == "holm" else benjamini_hochberg(p_values)
 
 
-def reference_of(groups: GroupCounts, reference: Mapping[str, str] | str) -> int | None:
+def reference_of(groups: GroupCounts, reference: Reference) -> int | None:
     """Find the reference group: the declared one, else the largest.
 
     Raises
@@ -298,7 +300,7 @@ def reference_of(groups: GroupCounts, reference: Mapping[str, str] | str) -> int
     """
     if isinstance(reference, str) or not set(groups.columns) <= set(reference):
         return int(groups.n.argmax()) if len(groups.n) else None
-    key = tuple(reference[column] for column in groups.columns)
+    key = tuple(label_of(reference[column]) for column in groups.columns)
     if key in groups.keys:
         return groups.keys.index(key)
     if len(key) > 1:  # the references of the columns need not meet in any row

@@ -147,7 +147,7 @@ def reliability_of(
     large = [g for g, one in enumerate(found) if one.ece.n_classified >= min_group and one.ece.status == "measured"]
     together = 1.0 - (1.0 - confidence_level) / max(1, len(large))
     strict = [_reliability(sums, g, int(n_rows[g]), float(effects[g]), together, rows.score_means).ece for g in large]
-    return found, _worst(strict, int(np.sum(n_rows)), confidence_level)
+    return found, _worst(strict, len(row_groups), confidence_level)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ MIN_GROUP = 100
 Family = Literal["holm", "benjamini_hochberg", "none"]
 Outcome = Literal["positive", "correct"]
 Positive = str | int | bool
+"""A value as it stands in a column: a positive outcome, or a group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,7 @@ class AuditSpec:
     kind : {'predictions'}
     intersections : bool
         Whether the cells of all columns together are audited beside each column.
-    reference : mapping of str to str, or {'largest', 'best'}
+    reference : mapping of str to label, or {'largest', 'best'}
         Group that the others are compared with: by column (``race: Caucasian``; columns not named take the largest),
         the largest group, or per rate the best one. An intersection's reference is the cell of its columns'
         references if they are all named, else the largest cell.
@@ -96,7 +97,7 @@ class AuditSpec:
     name: str = "audit"
     kind: Literal["predictions"] = "predictions"
     intersections: bool = True
-    reference: Mapping[str, str] | Literal["largest", "best"] = "largest"
+    reference: Mapping[str, Positive] | Literal["largest", "best"] = "largest"
     family: Family = "holm"
     min_group: int = MIN_GROUP
     missing: Literal["group", "exclude"] = "group"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -204,6 +205,8 @@ def test_the_ledger_names_what_is_missing() -> None:
         AuditSpec(groups=("sex",), positive=Positives(y_pred=1), missing="exclude"), frame
     ).attributes["sex"]
     assert set(excluded.groups) == {"f", "m"}
+    coverage = excluded.rates["selection_rate"].difference.coverage
+    assert coverage == pytest.approx(1_985 / 2_000), "15 rows lack the attribute, the prediction, or both"
     everyone = audit_predictions(AuditSpec(groups=("sex",), positive=Positives(y_pred=1), missing="exclude"), frame)
     assert ("missing_attribute", "sex") in {(entry.kind, entry.where) for entry in everyone.ledger}
 
@@ -243,6 +246,19 @@ def test_one_group_and_two_hundred_groups_are_audited() -> None:
     race = audit.attributes["race"].rates["selection_rate"]
     assert len(race.compared) == 200
     assert race.difference.interval.low < race.difference.value < race.difference.interval.high
+
+
+def test_a_million_rows_are_audited_in_seconds() -> None:
+    rng, n = np.random.default_rng(9), 1_000_000
+    table = {
+        "sex": rng.integers(0, 2, n), "race": rng.integers(0, 6, n), "y_pred": rng.integers(0, 2, n),
+        "y_true": rng.integers(0, 2, n), "score": rng.random(n),
+    }  # fmt: skip
+    began = time.process_time()
+    audit = audit_predictions(SPEC, table)
+    assert time.process_time() - began < 10.0
+    assert audit.n_labelled == n
+    assert len(audit.intersections.groups) == 12
 
 
 def test_all_problems_of_a_table_are_told_at_once() -> None:

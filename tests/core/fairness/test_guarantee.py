@@ -32,7 +32,7 @@ def counted(events: np.ndarray, n: np.ndarray) -> GroupCounts:
     counts[:, 2, 1], counts[:, 2, 0] = events, n - events
     return GroupCounts(
         columns=("g",), keys=tuple((f"g{i:02d}",) for i in range(len(n))), counts=counts, clusters=None,
-        row_groups=np.zeros(0, dtype=np.int64),
+        row_groups=np.repeat(np.arange(len(n)), n),
     )  # fmt: skip
 
 

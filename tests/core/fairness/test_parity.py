@@ -184,7 +184,7 @@ def test_a_group_without_negatives_has_no_false_positive_rate_and_the_evidence_i
 
 
 def test_false_negatives_gate_as_well() -> None:
-    # The seed computes them, and its `pass` looks at false positives alone.
+    # The seed computes them, and its `pass` looks at false positives alone; fairlearn #1443: no interval for odds.
     truth, said, groups = judged({"a": (900, 100, 50, 950), "b": (600, 400, 50, 950)})
     odds = equalized_odds(truth, said, groups)
     assert odds.false_positive_rate.difference.value == 0.0
@@ -234,6 +234,19 @@ def test_the_positive_value_is_declared_and_labels_and_predictions_may_differ() 
         equalized_odds(worded, said, groups)
     swapped = demographic_parity(said, groups, positive=0)
     assert swapped.selection_rates["a"] == pytest.approx(1 - demographic_parity(said, groups).selection_rates["a"])
+
+
+def test_more_than_two_classes_are_refused_and_not_binarised_unseen() -> None:
+    # AIF360 #236 and #431.
+    with pytest.raises(InputError, match="has 3 values"):
+        demographic_parity([0, 1, 2], ["a", "b", "a"], positive=1)
+
+
+def test_a_group_label_of_any_type_is_a_reference() -> None:
+    said = [1] * 60 + [0] * 40 + [1] * 30 + [0] * 70
+    by_number = demographic_parity(said, [2] * 100 + [10] * 100, reference={"group": 2})
+    by_flag = demographic_parity(said, [True] * 100 + [False] * 100, reference={"group": True})
+    assert [parity.disparity.gaps[0].reference for parity in (by_number, by_flag)] == ["2", "true"]
 
 
 def test_columns_of_every_type_give_one_answer() -> None:

@@ -57,6 +57,30 @@ def test_the_exact_p_and_newcombe_equal_every_row_of_the_oracle(shared: Path) ->
         assert [interval.low, interval.high] == pytest.approx(row["newcombe_95"], abs=1e-9), row["case"]
 
 
+def test_flaws_that_were_measured_are_not_ours(shared: Path) -> None:
+    text = (shared / "oracles" / "fairness" / "statistics_flaws_measured.json").read_text(encoding="utf-8")
+    measured = json.loads(text)
+    assert exact_permutation_p(90, 100, 10, 100) == pytest.approx(measured["separated_p_exact"], rel=1e-9)
+    for name, table in (("0of40_vs_0of40", (0, 40, 0, 40)), ("0of30_vs_1of30", (0, 30, 1, 30))):
+        gap, low, high = measured[f"newcombe_{name}"]
+        interval = newcombe_interval(*table)
+        assert (gap, interval.low, interval.high) == pytest.approx(
+            (table[0] / table[1] - table[2] / table[3], low, high)
+        )
+        # Defect of the percentile interval: no width, or none on one side.
+        assert measured[f"boot_{name}"][2] == 0.0 < high
+    *table, exact, by_floats = measured["float_tie_error_in_perm"]["example(k1,n1,k2,n2,p_exact,p_float)"]
+    assert exact_permutation_p(*table) == pytest.approx(exact, rel=1e-9)
+    assert by_floats < 0.6 * exact
+
+
+def test_tables_on_which_the_score_interval_of_statsmodels_fails_have_newcombes() -> None:
+    # statsmodels #10269; FAIRNESS 4 and the oracle's example.
+    for table in ((4, 10, 46, 100), (4, 10, 51, 100)):
+        interval = newcombe_interval(*table)
+        assert interval.low < table[0] / table[1] - table[2] / table[3] < interval.high
+
+
 @given(tables())
 def test_the_exact_p_is_the_share_of_relabellings(table: tuple[int, int, int, int]) -> None:
     assert exact_permutation_p(*table) == pytest.approx(by_enumeration(*table), rel=1e-9)

@@ -119,6 +119,16 @@ def test_clusters_that_span_both_groups_are_drawn_once_for_both() -> None:
     assert cluster_permutation_p(apart, permutations=999, seed=1) > 0.2
 
 
+def test_a_resample_without_a_group_does_not_spoil_the_interval() -> None:
+    # fairlearn #1441: bootstrap resamples that miss a group. Here the second has rows in 5 of 60 clusters.
+    rng = np.random.default_rng(8)
+    a, b = rng.normal(size=60), rng.normal(size=5)
+    table = ClusterTable.of(a, b, np.arange(60), np.arange(5))
+    assert not table.nested
+    low, high = cluster_bootstrap(table, resamples=2_000, confidence_level=0.95, seed=1)
+    assert low < table.gap < high
+
+
 def test_fewer_than_five_clusters_are_no_evidence() -> None:
     table = nested(4, 50)
     for call in (
