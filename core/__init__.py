@@ -12,17 +12,19 @@ if TYPE_CHECKING:
     from core import errors
     from core.api import calibrate, measure
     from core.fairness.audit import audit_predictions
+    from core.fairness.counterfactual import cds
     from core.fairness.dataset import dataset_check
+    from core.fairness.harm import hsi
     from core.fairness.intersections import intersectional_audit, intersectional_report
     from core.fairness.parity import demographic_parity, equalized_odds
     from core.fairness.reliability import reliability_by_group
-    from core.fairness.significance import bootstrap_ci, permutation_test, significance_report
-    from core.fairness.spec import AuditSpec, Positives
-    from core.fairness.counterfactual import cds
-    from core.fairness.harm import hsi
     from core.fairness.representation import ode, rsi
     from core.fairness.service import dsi
+    from core.fairness.significance import bootstrap_ci, permutation_test, significance_report
+    from core.fairness.spec import AuditSpec, Positives
     from core.fairness.stereotype import sar
+    from core.fairness.text_audit import audit_outputs
+    from core.fairness.text_comparison import compare_outputs
     from core.inference.intervals import clopper_pearson_interval, jeffreys_interval, wilson_interval
     from core.inference.prevalence import corrected_prevalence, rogan_gladen
     from core.instrument.spec import InstrumentSpec
@@ -32,11 +34,13 @@ _HOME = {
     "AuditSpec": "core.fairness.spec",
     "InstrumentSpec": "core.instrument.spec",
     "Positives": "core.fairness.spec",
+    "audit_outputs": "core.fairness.text_audit",
     "audit_predictions": "core.fairness.audit",
     "bootstrap_ci": "core.fairness.significance",
     "calibrate": "core.api",
     "cds": "core.fairness.counterfactual",
     "clopper_pearson_interval": "core.inference.intervals",
+    "compare_outputs": "core.fairness.text_comparison",
     "corrected_prevalence": "core.inference.prevalence",
     "dataset_check": "core.fairness.dataset",
     "demographic_parity": "core.fairness.parity",
@@ -62,11 +66,13 @@ __all__ = [
     "AuditSpec",
     "InstrumentSpec",
     "Positives",
+    "audit_outputs",
     "audit_predictions",
     "bootstrap_ci",
     "calibrate",
     "cds",
     "clopper_pearson_interval",
+    "compare_outputs",
     "corrected_prevalence",
     "dataset_check",
     "demographic_parity",

@@ -43,12 +43,16 @@ class ServiceSet:
     scenario : str
     value : float in [0, 1]
         Mean of the components that there are.
-    rrd : float
-        Largest less smallest refusal rate, in [0, 1].
-    rld : float or None
-        Population coefficient of variation of the groups' mean token counts, uncapped; None unless two groups have
-        answers with token counts.
-    hsd : float or None
+    rrd : float in [0, 1]
+        Component of refusals: largest less smallest refusal rate, over its cap.
+    rld : float in [0, 1] or None
+        Component of lengths: ``length_variation`` over its cap, at most 1.
+    hsd : float in [0, 1] or None
+        Component of helpfulness: ``helpfulness_gap`` over its cap.
+    length_variation : float or None
+        Population coefficient of variation of the groups' mean token counts; None unless two groups have answers
+        with token counts.
+    helpfulness_gap : float or None
         Largest less smallest mean helpfulness, in [0, 4]; None unless two groups have rated answers.
     components : tuple of str
     n_groups : int
@@ -61,6 +65,8 @@ class ServiceSet:
     rrd: float
     rld: float | None
     hsd: float | None
+    length_variation: float | None
+    helpfulness_gap: float | None
     components: tuple[str, ...]
     n_groups: int
     groups_without_answers: tuple[str, ...]
@@ -95,8 +101,8 @@ class DsiResult(TextMetric):
         Matched sets with at least 2 groups.
     n_sets_skipped : int
         Scenarios with fewer groups.
-    rrd, rld, hsd : float or None
-        Mean over the sets that have the component, before capping.
+    rrd, rld, hsd : float in [0, 1] or None
+        Mean over the sets that have the component.
     components : tuple of str
         Which components any set has.
     noise_floor : float or None
@@ -290,6 +296,8 @@ class _Sets:
     rrd: Floats
     rld: Floats
     hsd: Floats
+    length_variation: Floats
+    helpfulness_gap: Floats
     value: Floats
 
 
@@ -330,22 +338,22 @@ class _Cells:
     def sets(self, caps: Mapping[str, float]) -> _Sets:
         scenario, first, size = np.unique(self.scenario, return_index=True, return_counts=True)
         matched = size > 1
-        rrd = _range(self.refused / np.maximum(self.n, 1.0), np.ones(len(self.n), bool), first, size)
-        rld = _variation(*_means(self.tokens, self.n_tokens), first)
-        hsd = _range(*_means(self.rating, self.n_rated), first, size)
-        components = np.stack(
-            [np.minimum(x / caps[name], 1.0) for name, x in (("rrd", rrd), ("rld", rld), ("hsd", hsd))]
-        )
-        there = ~np.isnan(components)
-        value = np.where(there, components, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+        gaps = {
+            "rrd": _range(self.refused / np.maximum(self.n, 1.0), np.ones(len(self.n), bool), first, size),
+            "rld": _variation(*_means(self.tokens, self.n_tokens), first),
+            "hsd": _range(*_means(self.rating, self.n_rated), first, size),
+        }
+        components = {name: np.minimum(gap / caps[name], 1.0)[matched] for name, gap in gaps.items()}
+        stacked = np.stack(list(components.values()))
+        there = ~np.isnan(stacked)
         return _Sets(
             scenario=scenario[matched],
             first=first[matched],
             size=size[matched],
-            rrd=rrd[matched],
-            rld=rld[matched],
-            hsd=hsd[matched],
-            value=value[matched],
+            **components,
+            length_variation=gaps["rld"][matched],
+            helpfulness_gap=gaps["hsd"][matched],
+            value=np.where(there, stacked, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1),
         )
 
     def unanswered(self, sets: _Sets) -> Bools:
@@ -438,6 +446,8 @@ def _service_set(i: int, cells: _Cells, sets: _Sets, named: Scenarios, group_nam
         rrd=float(sets.rrd[i]),
         rld=found["rld"],
         hsd=found["hsd"],
+        length_variation=_optional(sets.length_variation[i]),
+        helpfulness_gap=_optional(sets.helpfulness_gap[i]),
         components=tuple(name for name, value in found.items() if value is not None),
         n_groups=int(sets.size[i]),
         groups_without_answers=tuple(group_names[g] for g in silent),
