@@ -18,6 +18,7 @@ from core.fairness.audited import (
     GroupAudit,
     GroupRow,
     LedgerEntry,
+    LedgerKind,
     PredictionAudit,
     Rate,
     Reliability,
@@ -249,7 +250,7 @@ def _ledger(
     read: _Table, tensor: ConfusionTensor, counted: Sequence[GroupCounts], spec: AuditSpec
 ) -> Iterator[LedgerEntry]:
     """Name everything that was left out or set apart."""
-    n_missing = {
+    n_missing: dict[tuple[LedgerKind, str], int] = {
         ("missing_prediction", spec.columns.y_pred): int(np.count_nonzero(read.y_pred == MISSING)),
         ("missing_label", spec.columns.y_true): 0 if read.y_true is None else int((read.y_true == MISSING).sum()),
         ("missing_score", spec.columns.score): 0
@@ -261,7 +262,7 @@ def _ledger(
         n_missing["missing_attribute", column] = int(tensor.counts[missing].sum())
     for (kind, where), n in n_missing.items():
         if n:
-            yield LedgerEntry(kind=kind, where=where, group=None, n=n)  # type: ignore[arg-type]
+            yield LedgerEntry(kind=kind, where=where, group=None, n=n)
     for groups in counted:
         where = where_of(groups.columns)
         for name, n, scored in zip(groups.names, groups.n, n_usable(groups, labelled=False), strict=True):

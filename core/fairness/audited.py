@@ -16,6 +16,9 @@ METRIC_VERSION = "1"
 """Version of the definitions in SPEC 15; a gate bound to another one refuses."""
 
 EvidenceStatus = Literal["measured", "incomplete", "not_evaluable"]
+LedgerKind = Literal[
+    "missing_attribute", "missing_prediction", "missing_label", "missing_score", "small_group", "empty_cell"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,9 +304,7 @@ class LedgerEntry:
         Rows (cells, for the cells that are not named one by one).
     """
 
-    kind: Literal[
-        "missing_attribute", "missing_prediction", "missing_label", "missing_score", "small_group", "empty_cell"
-    ]
+    kind: LedgerKind
     where: str
     group: str | None
     n: int

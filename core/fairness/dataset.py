@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from core.fairness.audited import DatasetCheck, Shortfall
 from core.fairness.columns import outcome
 from core.fairness.confusion import GroupCounts, confusion_tensor, group_name
@@ -59,8 +61,7 @@ def dataset_check(
     columns = group_columns(groups)
     truth = None if y_true is None else outcome(y_true, "y_true", positive)
     # What was predicted plays no part here; the labels stand in for it.
-    rows = len(next(iter(columns.values())))
-    predicted = outcome([0] * rows, "rows") if truth is None else truth
+    predicted = np.zeros(len(next(iter(columns.values()))), dtype=np.int8) if truth is None else truth
     tensor = confusion_tensor(columns, predicted, truth)
     counted = [tensor.by_column(name) for name in columns]
     if intersections and len(columns) > 1:

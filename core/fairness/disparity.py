@@ -157,11 +157,6 @@ class Comparison:
         """Write the record, given the adjusted p-values of the gaps (by group) and of the omnibus test."""
         difference, ratio = self.spread()
         extremes = self.extremes
-        smallest = min(self.among, key=lambda i: self.over.own[i], default=None)
-        against = self.reference if self.reference in self.among else extremes[0] if extremes else None
-        comparable = smallest is not None and against is not None and len(self.among) > 1
-        if comparable and smallest == against:
-            smallest = min(self.among[self.among != against], key=lambda i: self.over.own[i])
         return Disparity(
             difference=difference,
             ratio=ratio,
@@ -172,10 +167,16 @@ class Comparison:
             left_out=self.left_out,
             omnibus=self._omnibus(omnibus_adjusted),
             gaps=self._gaps(adjusted, extremes),
-            minimum_detectable_difference=(
-                self.over.minimum_detectable(int(smallest), int(against)) if comparable else None  # type: ignore[arg-type]
-            ),
+            minimum_detectable_difference=self._minimum_detectable(extremes),
         )
+
+    def _minimum_detectable(self, extremes: tuple[int, int] | None) -> float | None:
+        """Of the smallest group against the reference, or the best group where that was left out."""
+        if extremes is None or len(self.among) < 2:
+            return None
+        against = self.reference if self.reference is not None and self.reference in self.among else extremes[0]
+        others = self.among[self.among != against]
+        return self.over.minimum_detectable(int(others[self.over.own[others].argmin()]), against)
 
     def _omnibus(self, p_adjusted: float | None) -> Omnibus | None:
         if self.omnibus is None or p_adjusted is None:

@@ -176,7 +176,7 @@ def _interaction(rows: _Rows, confidence: float) -> dict[str, Any]:
     rates = np.array(means, dtype=float)
     contrast, z = float(np.dot(SIGNS, rates)), normal_quantile(confidence)
     if rows.clusters is not None:
-        n_clusters, se = _clustered_se(rows, cells, rates, sizes)
+        n_clusters, se = _clustered_se(rows.y, rows.clusters, cells, rates, sizes)
         if n_clusters < MIN_CLUSTERS:
             return found | {"status": "not_evaluable", "reason": "few_clusters"}
         method, limits, p = "cluster_t", *_t_limits(contrast, se, n_clusters - 1, confidence)
@@ -203,13 +203,12 @@ def _mover_limits(contrast: float, rates: Floats, sizes: Floats, z: float) -> tu
     return (contrast - below, contrast + above), _normal_p(contrast, (below if contrast > 0.0 else above) / z)
 
 
-def _clustered_se(rows: _Rows, cells: list[Mask], rates: Floats, sizes: Floats) -> tuple[int, float]:
-    assert rows.clusters is not None  # noqa: S101  (asked before)
-    _, codes = np.unique(rows.clusters, return_inverse=True)
+def _clustered_se(y: Floats, clusters: Ints, cells: list[Mask], rates: Floats, sizes: Floats) -> tuple[int, float]:
+    _, codes = np.unique(clusters, return_inverse=True)
     n_clusters = int(codes.max()) + 1
     parts = np.zeros(n_clusters)
     for sign, cell, rate, size in zip(SIGNS, cells, rates, sizes, strict=True):
-        parts += np.bincount(codes[cell], weights=sign * (rows.y[cell] - rate) / size, minlength=n_clusters)
+        parts += np.bincount(codes[cell], weights=sign * (y[cell] - rate) / size, minlength=n_clusters)
     return n_clusters, math.sqrt(n_clusters / max(1, n_clusters - 1) * float(parts @ parts))
 
 

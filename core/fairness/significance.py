@@ -79,8 +79,11 @@ class TwoGroups:
     @property
     def gap(self) -> float | None:
         """Difference of the means; None where a group is empty or an outcome missing."""
-        if self.reason in ("empty_group", "missing_outcome"):
-            return None
+        return None if self.reason in ("empty_group", "missing_outcome") else self.difference
+
+    @property
+    def difference(self) -> float:
+        """Difference of the means of groups that have them."""
         if self.hits is not None:
             return self.hits[0] / self.a.size - self.hits[1] / self.b.size
         return float(self.a.mean() - self.b.mean())
@@ -98,9 +101,9 @@ class TwoGroups:
     def interval(self, resamples: int, confidence: float, seed: int) -> tuple[float, float, str]:
         """Return low, high and how they were made."""
         n_a, n_b = self.a.size, self.b.size
-        if self.clusters is not None:
+        if self.clusters is not None and self.codes is not None:
             if self.hits is not None and (self.hits[0] in (0, n_a) or self.hits[1] in (0, n_b)):
-                return *self._on_effective_sizes(confidence), "newcombe_effective"
+                return *self._on_effective_sizes(self.codes, confidence), "newcombe_effective"
             limits = cluster_bootstrap(self.clusters, resamples=resamples, confidence_level=confidence, seed=seed)
             return *limits, "cluster_bootstrap"
         if self.hits is not None:
@@ -109,12 +112,11 @@ class TwoGroups:
             return float(low), float(high), "newcombe"
         return mean_bootstrap(self.a, self.b, resamples=resamples, confidence_level=confidence, seed=seed)
 
-    def _on_effective_sizes(self, confidence: float) -> tuple[float, float]:
+    def _on_effective_sizes(self, codes: tuple[Ints, Ints], confidence: float) -> tuple[float, float]:
         """Newcombe's limits, each group as its worth in independent rows: resampling takes a rate of 0 as known."""
-        assert self.codes is not None  # noqa: S101  (clusters were given, and so were their codes)
         worth = [
-            effective_sample(cluster_sums(codes, group), clustered=True, confidence_level=confidence).n_effective
-            for codes, group in zip(self.codes, (self.a, self.b), strict=True)
+            effective_sample(cluster_sums(cluster, group), clustered=True, confidence_level=confidence).n_effective
+            for cluster, group in zip(codes, (self.a, self.b), strict=True)
         ]
         low, high = newcombe_limits(self.a.mean(), worth[0], self.b.mean(), worth[1], z=normal_quantile(confidence))
         return float(low), float(high)
@@ -180,17 +182,15 @@ def bootstrap_ci(
     (0.15, 0.0201, 0.2731)
     """
     groups = _checked(group_a, group_b, clusters_a, clusters_b, confidence)
-    gap = groups.gap
-    assert gap is not None  # noqa: S101  (checked above)
     if method == "percentile" and groups.hits is not None and groups.clusters is None:
         hits = groups.hits
         limits = binomial_bootstrap(
             hits[0], groups.a.size, hits[1], groups.b.size,
             resamples=n_resamples, confidence_level=confidence, seed=random_state,
         )  # fmt: skip
-        return gap, *limits
+        return groups.difference, *limits
     low, high, _ = groups.interval(n_resamples, confidence, random_state)
-    return gap, low, high
+    return groups.difference, low, high
 
 
 def permutation_test(
