@@ -30,6 +30,9 @@ FREQUENCIES = 48
 DECAYED = 1e-9
 """Largest last Fourier term for which the series is taken for the law: a lattice of few values does not decay."""
 
+FEW_VALUES = 8
+"""Rows a distinct value from which a permutation is drawn as counts of values and not as rows."""
+
 TIE = 1e-12
 """Differences of sums below this share of the largest possible one are rounding, and tie."""
 
@@ -185,9 +188,14 @@ def mean_permutation_p(a: Floats, b: Floats, *, permutations: int, seed: int) ->
     n_small, small = min((a.size, pooled[: a.size]), (b.size, pooled[a.size :]), key=lambda group: group[0])
     observed = abs(float(small.sum())) - TIE * float(np.abs(pooled).sum())
     rng, total, hits = np.random.default_rng(seed), _resamples(permutations), 0
-    for size in _chunks(total, pooled.size):
-        shuffled = rng.permuted(np.broadcast_to(pooled, (size, pooled.size)), axis=1)
-        hits += int(np.count_nonzero(np.abs(shuffled[:, :n_small].sum(axis=1)) >= observed))
+    values, counts = np.unique(pooled, return_counts=True)
+    few = len(values) * FEW_VALUES <= pooled.size
+    for size in _chunks(total, len(values) if few else pooled.size):
+        if few:  # a grade, say: how many of each value fall to a group has a law of its own
+            sums = rng.multivariate_hypergeometric(counts, n_small, size=size, method="marginals") @ values
+        else:
+            sums = rng.permuted(np.broadcast_to(pooled, (size, pooled.size)), axis=1)[:, :n_small].sum(axis=1)
+        hits += int(np.count_nonzero(np.abs(sums) >= observed))
     return (hits + 1) / (total + 1)
 
 

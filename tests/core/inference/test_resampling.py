@@ -73,6 +73,16 @@ def test_permuted_means_agree_with_the_exact_law_and_are_never_zero() -> None:
     assert apart == 0.01
 
 
+def test_grades_are_permuted_as_counts_of_values_with_the_law_of_rows() -> None:
+    rng = np.random.default_rng(9)
+    a, b = rng.integers(1, 6, 60).astype(float), rng.integers(1, 6, 80) + (rng.random(80) < 0.3)
+    by_counts = mean_permutation_p(a, b, permutations=20_000, seed=1)
+    pool, observed = np.concatenate([a, b]), abs(a.mean() - b.mean())
+    shuffled = rng.permuted(np.broadcast_to(pool, (20_000, 140)), axis=1)
+    gaps = np.abs(shuffled[:, :60].mean(axis=1) - shuffled[:, 60:].mean(axis=1))
+    assert by_counts == pytest.approx(np.mean(gaps >= observed - 1e-9), abs=0.015)
+
+
 def test_sums_that_differ_by_rounding_alone_tie() -> None:
     a, b = np.array([0.1, 0.2, 0.3]), np.array([0.3, 0.2, 0.1])
     assert mean_permutation_p(a, b, permutations=200, seed=1) == 1.0
