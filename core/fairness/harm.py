@@ -97,8 +97,8 @@ class HsiResult(TextMetric):
         Up to five outputs to look at first for that.
     n_review : int
         How many there are.
-    n_refused : int
-        A low HSI by refusing is unequal service, if not the same for all: read DSI beside it.
+    n_refused : int or None
+        None where nobody said. A low HSI by refusing is unequal service, if not the same for all: read DSI beside it.
     by_category : mapping of str to CategoryHarm
     by_group : mapping of str to GroupHarm
     worst : tuple of WorstOutput
@@ -113,7 +113,7 @@ class HsiResult(TextMetric):
     human_review: bool = False
     review_ids: tuple[str, ...] = ()
     n_review: int = 0
-    n_refused: int = 0
+    n_refused: int | None = None
     by_category: Mapping[str, CategoryHarm]
     by_group: Mapping[str, GroupHarm]
     worst: tuple[WorstOutput, ...] = ()
@@ -180,7 +180,7 @@ def hsi(
     refusals, known = flags(refused, n, "refused")
     harm, scored = _harm(columns, weights, n)
     common = _details(columns, harm, scored, named, groups, ids, threshold)
-    common["n_refused"] = int(refusals.sum())
+    common["n_refused"] = int(refusals.sum()) if known.any() else None
     sizes: dict[str, Any] = {
         "n": n, "n_scored": int(scored.sum()), "n_scenarios": len(np.unique(named.codes[scored])),
     }  # fmt: skip

@@ -151,8 +151,8 @@ def outputs_table(
     reader = _Reader(columns=columns, place=rows, log=log)
     needed = [name for name in ("id", "scenario_id", "variant") if name not in columns]
     if needed:
-        known = [name for name in columns if name not in needed]
-        log.add(source, f"column{'s' if len(needed) > 1 else ''} missing: {', '.join(needed)}; has {', '.join(known)}")
+        found = f"has {', '.join(columns)}" if columns else "has no column"
+        log.add(source, f"column{'s' if len(needed) > 1 else ''} missing: {', '.join(needed)}; {found}")
         log.stop()
     table = _table(reader, harm_categories)
     _check_rows(table, reader)

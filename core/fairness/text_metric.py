@@ -81,8 +81,9 @@ class TextMetric:
 
     def __post_init__(self) -> None:
         """Refuse a result that has a value without being measured, or the reverse."""
-        if (self.status == MEASURED) is (self.value is None or self.band is None or self.reason is not None):
-            raise UndefinedError("status", self.status, "a measured metric has value and band, another a reason")
+        given = self.value is not None, self.band is not None, self.reason is None
+        if given != (self.status == MEASURED,) * 3:
+            raise UndefinedError("status", self.status, "a measured metric has value and band, another has a reason")
 
 
 def measured(
