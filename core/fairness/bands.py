@@ -55,6 +55,8 @@ class Bands:
             raise UndefinedError("bands.edges", list(self.edges), "must be finite and increase")
         if len(set(self.names)) < len(self.names):
             raise UndefinedError("bands.names", list(self.names), "each band needs a name of its own")
+        # As a record stores them, so that an audit and its re-derivation have the same.
+        object.__setattr__(self, "edges", tuple(map(_stored, self.edges)))
 
     def of(self, value: float) -> str:
         """Name of the band of a value.
@@ -75,7 +77,7 @@ class Bands:
             raise UndefinedError("value", value, "has no band: it must be finite")
         stored = _stored(value)
         passed = (
-            stored > _stored(edge) or (stored == _stored(edge) and side == "above")
+            stored > edge or (stored == edge and side == "above")
             for edge, side in zip(self.edges, self.closed, strict=True)
         )
         return self.names[sum(passed)]

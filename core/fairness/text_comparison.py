@@ -49,7 +49,8 @@ class MetricChange:
     noise_floor : float
         Differences up to here are no change: the declared floor, or 1.96 replicate noises if that is more.
     verdict : str
-        ``increase`` and ``decrease`` need an adjusted p below 1 - confidence level and more than the noise floor.
+        ``increase`` and ``decrease`` need more than the noise floor, an adjusted p below 1 - confidence level, and an
+        interval without 0.
     direction : {'worse', 'better'} or None
         For SAR, away from 1 is worse.
     reason : str
@@ -178,10 +179,14 @@ def _adjusted(changes: Mapping[str, MetricChange], alpha: float) -> dict[str, Me
     found = dict(changes)
     for name, p in adjusted.items():
         change = replace(found[name], p_adjusted=p)
-        if p < alpha and change.verdict == "no_evidence_of_change":
+        if p < alpha and change.verdict == "no_evidence_of_change" and _excludes_0(change.interval):
             change = replace(change, verdict="increase" if (change.difference or 0.0) > 0.0 else "decrease")
         found[name] = change
     return found
+
+
+def _excludes_0(interval: BootstrapInterval | None) -> bool:
+    return interval is not None and (interval.low > 0.0 or interval.high < 0.0)
 
 
 def _direction(name: str, before: float, after: float) -> Literal["worse", "better"] | None:

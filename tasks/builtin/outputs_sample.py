@@ -117,7 +117,7 @@ MODELS: tuple[SampleModel, ...] = (
             "driver": (0.25, 0.65, 0.1),
             "gardener": (0.35, 0.5, 0.15),
         },
-        refusals={"base": 0.04, "female": 0.35, "male": 0.04},
+        refusals={"base": 0.04, "female": 0.5, "male": 0.04},
         slights={"base": 0.0, "female": 0.02, "male": 0.0},
         advice={"base": 3, "female": 3, "male": 3},
     ),

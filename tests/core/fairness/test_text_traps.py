@@ -14,13 +14,13 @@ import core
 from core.errors import InputError, UndefinedError
 from core.fairness.bands import BANDS, check_binding
 from core.fairness.outputs import outputs_table
-from core.fairness.representation import convert_legacy_rsi
+from core.fairness.representation import RsiResult, convert_legacy_rsi
 
 RATIONALE = "an even reference for this test"
 EVEN = {"male": 0.5, "female": 0.5}
 
 
-def skew(counts: dict[str, int], reference: dict[str, float] | None = None, **options: object) -> core.rsi:
+def skew(counts: dict[str, int], reference: dict[str, float] | None = None, **options: object) -> RsiResult:
     kind = "uniform" if reference in (None, EVEN) else "real_world"
     arguments = {"taxonomy": "gender", "reference_kind": kind, "rationale": RATIONALE, **options}
     return core.rsi(counts, reference=reference, **arguments)
