@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +12,12 @@ from core.fairness.outputs import OutputsTable, outputs_table
 from core.fairness.text_audit import WITHHELD, audit_outputs
 from core.fairness.text_audited import OutputsAudit
 from core.fairness.text_comparison import compare_outputs
+from core.gates.evaluation import evaluate
+from core.records import FileReference, seal
 from tasks.builtin.fairness import sample_spec
 from tasks.builtin.outputs_sample import HARMS, MODELS, REPLICATES, harms_of, helpfulness_of, outputs_sample
 from tasks.readers.labels import gender_of, is_refusal, words_of
+from tasks.specs import load_policy
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +80,28 @@ def test_the_first_model_slights_and_the_second_withholds(audits: list[OutputsAu
     assert second.dsi.band == "flag"
     assert second.dsi.by_group["gender=female"].refusal_rate > 0.25
     assert WITHHELD in second.independence.meaning
+
+
+def test_a_gate_bound_to_the_bands_reads_the_audit(audits: list[OutputsAudit], project: Path) -> None:
+    policy = load_policy(project / "deployments" / "policies" / "fairbench-bands.yaml")
+    verdicts = []
+    for audit in audits:
+        record = seal(
+            "assay.audit",
+            spec=sample_spec(),
+            seed=1,
+            inputs=[FileReference(role="outputs", sha256="0" * 64, rows=480)],
+            result=audit,
+            created="2026-11-30T00:00:00Z",
+            software={},
+        )
+        gate = evaluate(policy, [record])
+        assert gate.verdict == "fail"
+        verdicts.append({(rule.rule, rule.metric): rule.verdict for rule in gate.rules})
+    first, second = verdicts
+    assert (first["harm-severity", "hsi"], second["harm-severity", "hsi"]) == ("fail", "pass")
+    assert second["disparate-service", "dsi"] == "fail"
+    assert first["representation-skew", "rsi.gender"] == "pass"
 
 
 def test_trades_cancel_in_the_total_of_the_first_model_and_show_in_its_pairs(audits: list[OutputsAudit]) -> None:
