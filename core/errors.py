@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 SHOWN_PROBLEMS = 20
 
@@ -31,6 +33,9 @@ class UndefinedError(AssayError, ValueError):
     def __init__(self, field: str, value: object, bound: str) -> None:
         self.field, self.value, self.bound = field, value, bound
         super().__init__(f"{field} = {value!r}: {bound}")
+
+    def __reduce__(self) -> tuple[Any, ...]:  # an exception is rebuilt from its message otherwise
+        return type(self), (self.field, self.value, self.bound)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -80,6 +85,9 @@ class InputError(AssayError):
         if hidden > 0:
             lines.append(f"... and {hidden} more problem{'s' if hidden > 1 else ''}")
         super().__init__("\n".join(lines))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), count=self.count), (self.problems,)
 
     @classmethod
     def of(cls, source: str, message: str, *, line: int = 0) -> InputError:

@@ -281,18 +281,49 @@ def _scalar(hint: Any, value: Any, where: str) -> Any:
 
 
 def differences_of(recorded: Any, derived: Any, where: str) -> Iterator[str]:
-    """Name the figures in which a re-derived document differs from a recorded one, beyond rounding."""
-    if isinstance(recorded, dict) and isinstance(derived, dict):
-        for key in sorted({*recorded, *derived}):
-            if key not in recorded or key not in derived:
-                yield f"{where}.{key} is only in the {'record' if key in recorded else 're-derived one'}"
-            else:
-                yield from differences_of(recorded[key], derived[key], f"{where}.{key}")
-    elif isinstance(recorded, list) and isinstance(derived, list) and len(recorded) == len(derived):
+    """Name the figures in which what was derived again differs from a record, beyond rounding.
+
+    A field that has a default and that the record lacks is no difference: the record was made before there was such a
+    field. An entry of a mapping, such as a category, never goes missing unnoticed.
+
+    Parameters
+    ----------
+    recorded : JSON data
+    derived : Any
+        Frozen records, or the JSON data of them.
+    where : str
+        Name of the whole, for the messages.
+    """
+    if isinstance(derived, Mapping) or (is_dataclass(derived) and not isinstance(derived, type)):
+        yield from _differences_of_parts(recorded, derived, where)
+    elif isinstance(recorded, list) and isinstance(derived, (list, tuple)) and len(recorded) == len(derived):
         for i, (a, b) in enumerate(zip(recorded, derived, strict=True)):
             yield from differences_of(a, b, f"{where}[{i}]")
-    elif not _equal(recorded, derived):
-        yield f"{where}: recorded {recorded!r}, re-derived {derived!r}"
+    elif not _equal(recorded, plain(derived)):
+        yield f"{where}: recorded {recorded!r}, re-derived {plain(derived)!r}"
+
+
+def _differences_of_parts(recorded: Any, derived: Any, where: str) -> Iterator[str]:
+    if not isinstance(recorded, dict):
+        yield f"{where}: recorded {recorded!r}, re-derived {plain(derived)!r}"
+        return
+    parts, later = _parts_of(derived)
+    for key in sorted({*recorded, *parts}):
+        if key in recorded and key in parts:
+            yield from differences_of(recorded[key], parts[key], f"{where}.{key}")
+        elif key in recorded:
+            yield f"{where}.{key} is only in the record"
+        elif key not in later:
+            yield f"{where}.{key} is only in the re-derived one"
+
+
+def _parts_of(derived: Any) -> tuple[dict[str, Any], set[str]]:
+    """Return the parts by name, and the names of those that records of an earlier version may lack."""
+    if isinstance(derived, Mapping):
+        return {str(key): value for key, value in derived.items()}, set()
+    known = fields(derived)
+    later = {field.name for field in known if field.default is not MISSING or field.default_factory is not MISSING}
+    return {field.name: getattr(derived, field.name) for field in known}, later
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -24,6 +24,7 @@ COMMANDS = {
     "read": "Turn another tool's file into a table.",
     "judge": "Run a registered judge on conversations.",
     "calibrate": "Calibrate a judge on a golden set.",
+    "simulate": "Show by simulation how often the intervals hold the truth.",
     "measure": "Measure a release with a calibrated judge.",
     "gate": "Hold records against a policy; missing evidence never passes.",
     "verify": "Re-derive every figure of a record from its inputs.",

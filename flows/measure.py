@@ -38,6 +38,7 @@ def measure(
     scores: str | list[str],
     instrument: str | None = None,
     calibration: str | None = None,
+    certificate: str | None = None,
     target: str | None = None,
     golden: str | list[str] | None = None,
     reported: str | list[str] | None = None,
@@ -60,6 +61,8 @@ def measure(
         A YAML file, or the name of one in ``deployments/specs``.
     calibration : str, optional
         A reference to a calibration.
+    certificate : str, optional
+        A reference to its certificate; ``none`` leaves it out, and without one it is looked for.
     target : str, optional
         The system that was released, ``name@version``.
     golden : str or list of str, optional
@@ -79,6 +82,7 @@ def measure(
     written = run_measurement(
         listed(scores),
         calibration=calibration or found.reference,
+        certificate=certificate,
         instrument=spec,
         uncalibrated=found.why_not,
         reported=listed(reported),
@@ -89,6 +93,7 @@ def measure(
         output=None if output is None else place_of(output),
         progress=progress,
         tracking_uri=tracking_uri,
+        tell=get_run_logger().warning,
         run=orchestrated,
         reuse=True,
     )

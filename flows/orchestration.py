@@ -21,7 +21,8 @@ from core.errors import AssayError, InputError, UnreachableError
 from core.instrument.spec import InstrumentSpec
 from tasks import steps
 from tasks.archive import Written
-from tasks.reporting.markdown import calibration_markdown, category_rows, measurement_markdown
+from tasks.reporting.markdown import calibration_markdown, category_rows, measurement_markdown, simulation_markdown
+from tasks.reporting.simulation import cell_rows
 from tasks.specs import load_instrument
 from tasks.steps import Step
 from tasks.tracking import track
@@ -115,14 +116,16 @@ def name_of_instrument(given: str | None) -> str:
 
 
 def show_record(document: Mapping[str, Any], links: Sequence[str]) -> None:
-    """Make the artifacts of a record: the headline as Markdown, the categories as a table."""
-    calibration = str(document["schema"]).startswith("assay.calibration/")
-    markdown = (calibration_markdown if calibration else measurement_markdown)(document, links)
-    kind = "calibration" if calibration else "measurement"
-    create_markdown_artifact(markdown, key=kind, description=f"{kind} {document['id'][:12]}")
-    create_table_artifact(
-        category_rows(document), key=f"{kind}-categories", description=f"{kind} {document['id'][:12]}"
-    )
+    """Make the artifacts of a record: the headline as Markdown, the categories or cells as a table."""
+    kind = str(document["schema"]).partition("/")[0].removeprefix("assay.")
+    if kind == "simulation":
+        markdown, key, rows = simulation_markdown(document, links), "simulation-cells", cell_rows(document["result"])
+    else:
+        told = calibration_markdown if kind == "calibration" else measurement_markdown
+        markdown, key, rows = told(document, links), f"{kind}-categories", category_rows(document)
+    described = f"{kind} {document['id'][:12]}"
+    create_markdown_artifact(markdown, key=kind, description=described)
+    create_table_artifact(rows, key=key, description=described)
 
 
 class ProgressArtifact:
@@ -145,7 +148,9 @@ class ProgressArtifact:
     def __call__(self, count: int) -> None:
         """Count some more."""
         self._done += count
-        if self._total and time.monotonic() - self._shown >= PROGRESS_EVERY_SECONDS:
+        if self._done == self._total:
+            self.finish()
+        elif self._total and time.monotonic() - self._shown >= PROGRESS_EVERY_SECONDS:
             self._shown = time.monotonic()
             self._show(min(100.0, 100.0 * self._done / self._total))
 

@@ -176,6 +176,15 @@ def load_record(place: Place, *, check_id: bool = True) -> Document:
         raise RecordError(f"{place}: not a whole record; its parts are missing or of the wrong kind") from None
 
 
+def is_certificate(document: Document) -> bool:
+    """Whether a record is the simulation of one calibration at its own sizes."""
+    return bool(
+        document["schema"].startswith("assay.simulation/")
+        and document["spec"].get("stage") == "certificate"
+        and document["result"].get("calibration")
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundCalibration:
     """A calibration record that a reference led to.

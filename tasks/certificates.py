@@ -12,7 +12,7 @@ from typing import Any
 from core.errors import AssayError, InputError, RecordError, UnreachableError
 from core.instrument.measured import CertificateLink
 from core.records import Document, FileReference, build
-from tasks.archive import FoundCalibration, Written, find_record, load_record, records_folder
+from tasks.archive import FoundCalibration, Written, find_record, is_certificate, load_record, records_folder
 from tasks.settings import settings
 from tasks.storage import (
     InputFile,
@@ -45,15 +45,6 @@ class FoundCertificate:
     document: Document
     link: CertificateLink
     reference: FileReference
-
-
-def is_certificate(document: Document) -> bool:
-    """Whether a record is the simulation of one calibration at its own sizes."""
-    return bool(
-        document["schema"].startswith("assay.simulation/")
-        and document["spec"].get("stage") == "certificate"
-        and document["result"].get("calibration")
-    )
 
 
 def read_certificate(document: Document, place: Place, calibration_id: str, *, uri: str = "") -> FoundCertificate:

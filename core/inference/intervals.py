@@ -13,6 +13,10 @@ DEFAULT_CONFIDENCE_LEVEL = 0.95
 """Level of every interval unless the instrument says otherwise (both papers)."""
 
 
+_NO_EVENT = 1e-300
+"""Effective events below this are none: a Beta law cannot be computed with a shape so near 0."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
     """A two-sided interval for a quantity that has one.
@@ -467,8 +471,8 @@ def _beta_limits(
 
     tail = (1.0 - confidence_level) / 2.0
     x, rest = rate * n, (1.0 - rate) * n
-    low = 0.0 if rate == 0.0 else float(betaincinv(x + low_prior[0], rest + low_prior[1], tail))
-    high = 1.0 if rate == 1.0 else float(betainccinv(x + high_prior[0], rest + high_prior[1], tail))
+    low = 0.0 if x < _NO_EVENT else float(betaincinv(x + low_prior[0], rest + low_prior[1], tail))
+    high = 1.0 if rest < _NO_EVENT else float(betainccinv(x + high_prior[0], rest + high_prior[1], tail))
     return low, high
 
 

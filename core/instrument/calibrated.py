@@ -55,8 +55,8 @@ class Calibrated:
     threshold : float or None
         In [0, 1]; None for the composite, and where no threshold beats chance.
     n_positive, n_negative, true_positives, true_negatives : int or None
-        Golden counts at the deployed threshold, before the optimism correction; the true ones are None in a
-        declared calibration.
+        Golden counts at the deployed threshold, before the optimism correction; by holdout those of the half that
+        measured, as all figures but `apparent`. The true ones are None in a declared calibration.
     n_unscored : int
         Labelled golden traces that the judge did not score at every turn: left out.
     sensitivity, specificity, youden_j : float or None
@@ -66,6 +66,7 @@ class Calibrated:
     effective : EffectiveCounts or None
     apparent : Apparent or None
     optimism : Optimism or None
+        What the bootstrap took off; None by holdout, which has nothing to take off.
     by_turns : tuple of Stratum or None
         None in a declared calibration: no weighting to turn counts is possible.
     notes : tuple of str
@@ -92,7 +93,7 @@ class Calibrated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """Counts and apparent rates in a part of the golden set; a rate without traces is None."""
+    """Counts and rates in a part of the golden set, with nothing taken off; a rate without traces is None."""
 
     n_positive: int
     true_positives: int

@@ -17,6 +17,7 @@ from core.inference.clusters import (
     FEW_CLUSTERS,
     MIN_CLUSTERS,
     ZERO_VARIANCE,
+    ClusterSums,
     EffectiveSample,
     cluster_sums,
     effective_sample,
@@ -36,8 +37,11 @@ from core.instrument.calibrated import (
     SliceRates,
 )
 from core.instrument.golden_table import GoldenScores, GoldenTable, join
+from core.instrument.holdout import fitting_half
 from core.instrument.optimism import Optimism, bootstrap_optimism
-from core.instrument.spec import InstrumentSpec, JudgeIdentity
+from core.instrument.resampling import Engine, RankedTable
+from core.instrument.search import joint_thresholds
+from core.instrument.spec import InstrumentSpec, JudgeIdentity, ThresholdSpec
 from core.instrument.strata import Stratum, bin_labels, bin_of, strata_of
 from core.instrument.threshold import YoudenThreshold, swept_threshold, youden_threshold
 
@@ -114,7 +118,9 @@ def calibrate(
     return calibration, table
 
 
-def calibrated_judge(table: GoldenTable, spec: InstrumentSpec) -> tuple[dict[str, Calibrated], CompositeCalibrated]:
+def calibrated_judge(
+    table: GoldenTable, spec: InstrumentSpec, engine: Engine = "auto"
+) -> tuple[dict[str, Calibrated], CompositeCalibrated]:
     """Calibrate from labels beside scores alone: the numbers of `calibrate` without its records (SPEC 3-6).
 
     Looks at neither trace ids nor slices nor names of clusters, so a simulation may leave them empty. Made to be
@@ -125,7 +131,10 @@ def calibrated_judge(table: GoldenTable, spec: InstrumentSpec) -> tuple[dict[str
     table : GoldenTable
         Traces in a canonical order, clusters numbered as they come up: the resamples depend on both.
     spec : InstrumentSpec
-        Its optimism, turn bins, level, floor and seed.
+        Its thresholds, optimism, turn bins, level, floor and seed.
+    engine : {'auto', 'numpy', 'numba'}
+        Who counts resamples; no figure depends on it. Thousands of small calibrations are worth ``numba``, which
+        ``auto`` cannot know.
 
     Returns
     -------
@@ -138,7 +147,7 @@ def calibrated_judge(table: GoldenTable, spec: InstrumentSpec) -> tuple[dict[str
     InputError
         No category has both classes.
     """
-    work = _Work(table, spec, swept_threshold)
+    work = _Work(table, spec, swept_threshold, engine)
     return work.categories, work.composite
 
 
@@ -146,6 +155,9 @@ def _notes(spec: InstrumentSpec, work: _Work, accepted: JudgeIdentity | None) ->
     notes = []
     if spec.optimism.method == "none":
         notes.append("optimism not corrected: sensitivity and specificity are apparent")
+    if work.split:
+        notes.append(f"holdout: {work.part(work.fits)} chose the thresholds, {work.part(work.measures)} measured them")
+    notes += _threshold_notes(spec.thresholds, work)
     if accepted is not None:
         notes.append(f"calibrated with {accepted}, the instrument declares {spec.judge}: accepted by the user")
     n_undecidable, n_traces = int((work.truth == -1).sum()), len(work.truth)
@@ -155,6 +167,24 @@ def _notes(spec: InstrumentSpec, work: _Work, accepted: JudgeIdentity | None) ->
             "the composite is calibrated on the rest, and is biased if labels are not missing at random"
         )
     return tuple(notes)
+
+
+def _threshold_notes(thresholds: ThresholdSpec, work: _Work) -> list[str]:
+    if thresholds.objective == "youden" or not work.spanned:
+        return []
+    if not work.together:
+        why = "of the traces that choose them none, or all, are positive for the composite"
+        return [f"thresholds: each category's own, not {thresholds.objective}: {why}"]
+    aim = "composite's J"
+    if thresholds.specificity_floor is not None:
+        aim = f"composite's sensitivity while its specificity is {thresholds.specificity_floor:g} or more"
+    notes = [f"thresholds chosen together ({thresholds.objective}), to raise the {aim}"]
+    if work.spec.optimism.method == "bootstrap":
+        notes.append(
+            "the bootstrap takes off only a part of the optimism of thresholds chosen together (SPEC 6.1): sensitivity "
+            "and specificity are still somewhat high; 'optimism: {method: holdout}' leaves none"
+        )
+    return notes
 
 
 def _check_slices(table: GoldenTable, spec: InstrumentSpec) -> None:
@@ -188,37 +218,48 @@ class _Work:
         table: GoldenTable,
         spec: InstrumentSpec,
         youden: Callable[[Floats, Ints], YoudenThreshold] = youden_threshold,
+        engine: Engine = "auto",
     ) -> None:
-        self.table, self.spec, self._youden = table, spec, youden
+        self.table, self.spec, self.engine = table, spec, engine
         self.bins = bin_of(table.n_turns, spec.turn_bins)
         self.labels = np.where(table.missing, -1, table.labels)
-        fits = [self._fit(c) for c in range(len(table.categories))]
-        if all(isinstance(fit, str) for fit in fits):
-            raise InputError.of("golden set", "no category can be calibrated: " + "; ".join(map(str, fits)))
-        thresholds = [None if isinstance(fit, str) else fit.threshold for fit in fits]
-        self.spanned = [c for c, threshold in enumerate(thresholds) if threshold is not None]
+        self.split = spec.optimism.method == "holdout"
+        self.fits = np.ones(len(table.labels), bool)
+        self.measures = self.fits
+        if self.split:
+            positive = (table.labels == 1).any(axis=1)
+            self.fits = fitting_half(table.clusters, positive, np.random.default_rng(spec.seed))
+            self.measures = ~self.fits
+        self.reasons = [self._unfit(c) for c in range(len(table.categories))]
+        if all(self.reasons):
+            raise InputError.of("golden set", "no category can be calibrated: " + "; ".join(map(str, self.reasons)))
+        self.thresholds = [None if reason else self._own(c, youden) for c, reason in enumerate(self.reasons)]
+        self.spanned = [c for c, threshold in enumerate(self.thresholds) if threshold is not None]
+        self.truth = self._composite_truth()
+        self.scored_truth = np.where(table.missing[:, self.spanned].any(axis=1), -1, self.truth)
+        self.together = spec.thresholds.objective != "youden" and self._choose_together()
         self.flagged = np.zeros(table.maxima.shape, bool)
-        for c, threshold in enumerate(thresholds):
+        for c, threshold in enumerate(self.thresholds):
             if threshold is not None:
                 self.flagged[:, c] = table.maxima[:, c] >= threshold
         self.flagged_any: Bools = np.asarray(self.flagged[:, self.spanned].any(axis=1))
-        self.truth = self._composite_truth()
-        self.scored_truth = np.where(table.missing[:, self.spanned].any(axis=1), -1, self.truth)
         by_category, of_composite = self._optimism()
-        self.categories = {
-            name: self._category(c, fit, by_category.get(c))
-            for c, (name, fit) in enumerate(zip(table.categories, fits, strict=True))
-        }
+        self.categories = {name: self._category(c, by_category.get(c)) for c, name in enumerate(table.categories)}
         self.composite = self._composite(of_composite)
 
-    def _fit(self, c: int) -> YoudenThreshold | str:
-        labels = self.labels[:, c]
-        used = labels >= 0
-        name = self.table.categories[c]
-        n_positive, n_negative = int((labels == 1).sum()), int((labels == 0).sum())
-        if not (n_positive and n_negative):
-            return f"{name} has {n_positive} positive and {n_negative} negative labelled and scored traces"
-        return self._youden(self.table.maxima[used, c], labels[used])
+    def _unfit(self, c: int) -> str | None:
+        """Why a category cannot be calibrated."""
+        halves = ((self.fits, " in the half that chooses the threshold"), (self.measures, " in the half that measures"))
+        for members, where in halves if self.split else ((self.fits, ""),):
+            n_positive, n_negative = _classes(self.labels[members, c])
+            if not (n_positive and n_negative):
+                name = self.table.categories[c]
+                return f"{name} has {n_positive} positive and {n_negative} negative labelled and scored traces{where}"
+        return None
+
+    def _own(self, c: int, youden: Callable[[Floats, Ints], YoudenThreshold]) -> float | None:
+        used = self.fits & (self.labels[:, c] >= 0)
+        return youden(self.table.maxima[used, c], self.labels[used, c]).threshold
 
     def _composite_truth(self) -> Ints:
         """Truth over the spanned categories; without any, over those that have both classes."""
@@ -226,52 +267,75 @@ class _Work:
         both = (labels == 1).any(axis=0) & (labels == 0).any(axis=0)
         return composite_truth(labels[:, self.spanned or np.flatnonzero(both)])
 
+    def _resampled(self, members: Bools) -> tuple[Floats, Ints, Ints, Ints]:
+        """Scores, labels, composite truth and clusters of the spanned categories."""
+        maxima = np.where(self.table.missing, -1.0, self.table.maxima)[:, self.spanned]
+        return (
+            maxima[members], self.labels[:, self.spanned][members], self.scored_truth[members],
+            self.table.clusters[members],
+        )  # fmt: skip
+
+    def _choose_together(self) -> bool:
+        """Replace the categories' own thresholds by ones that serve the composite; False where that cannot be."""
+        own = [threshold for threshold in self.thresholds if threshold is not None]
+        if not own:
+            return False
+        found = joint_thresholds(RankedTable.of(*self._resampled(self.fits)), self.spec.thresholds, own)
+        for c, threshold in zip(self.spanned, found or own, strict=True):
+            self.thresholds[c] = threshold
+        return found is not None
+
     def _optimism(self) -> tuple[dict[int, Optimism], Optimism | None]:
-        if self.spec.optimism.method == "none" or not self.spanned:
+        if self.spec.optimism.method != "bootstrap" or not self.spanned:
             return {}, None
         by_category, composite = bootstrap_optimism(
-            np.where(self.table.missing, -1.0, self.table.maxima)[:, self.spanned],
-            self.labels[:, self.spanned],
-            self.scored_truth,
-            self.table.clusters,
+            *self._resampled(self.measures),
             resamples=self.spec.optimism.resamples,
             rng=np.random.default_rng(self.spec.seed),
+            engine=self.engine,
+            thresholds=self.spec.thresholds if self.together else None,
         )
         return dict(zip(self.spanned, by_category, strict=True)), composite
 
-    def _category(self, c: int, fit: YoudenThreshold | str, optimism: Optimism | None) -> Calibrated:
-        n_unscored = int(((self.table.labels[:, c] >= 0) & self.table.missing[:, c]).sum())
-        labels = self.labels[:, c]
-        if isinstance(fit, str):
+    def _category(self, c: int, optimism: Optimism | None) -> Calibrated:
+        unscored = self.measures & (self.table.labels[:, c] >= 0) & self.table.missing[:, c]
+        labels, n_unscored, threshold = self.labels[:, c], int(unscored.sum()), self.thresholds[c]
+        if self.reasons[c] is not None:
+            n_positive, n_negative = _classes(labels[self.measures])
             return Calibrated(
                 status="not_calibrated",
-                n_positive=int((labels == 1).sum()),
-                n_negative=int((labels == 0).sum()),
+                n_positive=n_positive,
+                n_negative=n_negative,
                 n_unscored=n_unscored,
-                notes=(f"not calibrated: {fit}",),
+                notes=(f"not calibrated: {self.reasons[c]}",),
             )
-        figures = self._figures(labels, self.flagged[:, c], optimism, threshold=fit.threshold)
-        return Calibrated(threshold=fit.threshold, n_unscored=n_unscored, **figures)
+        figures = self._figures(labels, self.flagged[:, c], optimism, threshold=threshold)
+        return Calibrated(threshold=threshold, n_unscored=n_unscored, **figures)
 
     def _composite(self, optimism: Optimism | None) -> CompositeCalibrated:
         names = self.table.categories
         spanned = tuple(names[c] for c in self.spanned)
         left_out = tuple(name for name in names if name not in spanned)
-        n_positive, n_negative = int((self.scored_truth == 1).sum()), int((self.scored_truth == 0).sum())
-        n_unscored = int(((self.truth >= 0) & (self.scored_truth < 0)).sum())
-        if not spanned or not (n_positive and n_negative):
+        n_positive, n_negative = _classes(self.scored_truth[self.measures])
+        n_unscored = int((self.measures & (self.truth >= 0) & (self.scored_truth < 0)).sum())
+        fitted = _classes(self.scored_truth[self.fits])
+        if not spanned or not (n_positive and n_negative and all(fitted)):
             why = (
                 f"{n_positive} positive and {n_negative} negative decidable traces"
                 if spanned
                 else "no category has a threshold that beats chance"
             )
+            if spanned and self.split:
+                why += f" measure, {fitted[0]} positive and {fitted[1]} negative ones chose the thresholds"
             return CompositeCalibrated(
                 status="not_calibrated" if spanned else "below_detection_floor",
                 n_positive=n_positive, n_negative=n_negative, n_unscored=n_unscored,
                 categories=spanned, left_out=left_out, notes=(f"composite without figures: {why}",),
             )  # fmt: skip
         figures = self._figures(self.scored_truth, self.flagged_any, optimism, threshold=None, spans=True)
-        specificities = [apparent.specificity for name in spanned if (apparent := self.categories[name].apparent)]
+        negatives = [(self.categories[name].true_negatives, self.categories[name].n_negative) for name in spanned]
+        specificities = [passed / n for passed, n in negatives if passed is not None]
+        figures["notes"] += self._floor_notes(figures["apparent"])
         return CompositeCalibrated(
             n_unscored=n_unscored,
             categories=spanned,
@@ -279,7 +343,7 @@ class _Work:
             ceiling=Ceiling(
                 minimum=min(specificities),
                 product=float(np.prod(specificities)),
-                measured=figures["apparent"].specificity,
+                measured=figures["true_negatives"] / figures["n_negative"],
             ),
             by_pattern=self._patterns(),
             **figures,
@@ -295,16 +359,13 @@ class _Work:
         spans: bool = False,
     ) -> dict[str, Any]:
         """All figures of a category or the composite from its truth and decisions."""
-        used = truth >= 0
-        rates = _rates(truth[used], flagged[used])
+        fitted = _rates(truth[self.fits], flagged[self.fits]) if self.split else None
+        if self.split:
+            truth = np.where(self.measures, truth, -1)
+        used, rates = truth >= 0, _rates(truth, flagged)
+        apparent = _apparent(fitted or rates, threshold)
         if rates.sensitivity is None or rates.specificity is None:
             raise UndefinedError("labels", "one class", "both classes must occur")
-        apparent = Apparent(
-            threshold=threshold,
-            sensitivity=rates.sensitivity,
-            specificity=rates.specificity,
-            youden_j=rates.sensitivity + rates.specificity - 1.0,
-        )
         positive, negative = (
             self._effective(np.asarray(truth == value), np.asarray(flagged != bool(value))) for value in (1, 0)
         )
@@ -350,16 +411,29 @@ class _Work:
     def _effective(self, members: Bools, wrong: Bools) -> EffectiveSample:
         """Effective size of one class; its events are the judge's errors."""
         codes = self.table.clusters[members]
-        clustered = bool(len(codes)) and bool(np.bincount(codes).max() > 1)
+        clustered = self.table.clustered and bool(len(codes)) and bool(np.bincount(codes).max() > 1)
+        errors = wrong[members]
+        if clustered:
+            sums = cluster_sums(codes, errors.astype(np.int64))
+        else:
+            sums = ClusterSums.of_independent(len(codes), int(np.count_nonzero(errors)))
         return effective_sample(
-            cluster_sums(codes, wrong[members].astype(np.int64)),
+            sums,
             clustered=clustered,
             confidence_level=self.spec.confidence_level,
         )
 
+    def _floor_notes(self, apparent: Apparent) -> tuple[str, ...]:
+        """Say where the thresholds do not keep the composite's specificity above its floor."""
+        floor = self.spec.thresholds.specificity_floor
+        if floor is None or not self.together or apparent.specificity >= floor:
+            return ()
+        found = f"these have {apparent.specificity:.3f} on the traces that chose them"
+        return (f"no thresholds were found with a composite specificity of {floor:g} or more: {found}",)
+
     def _patterns(self) -> dict[str, PatternRates]:
         positive_labels = self.table.labels[:, self.spanned] == 1
-        positive = self.scored_truth == 1
+        positive = (self.scored_truth == 1) & self.measures
         several = positive & (positive_labels.sum(axis=1) > 1)
         members = {
             self.table.categories[c]: positive & positive_labels[:, i] & ~several for i, c in enumerate(self.spanned)
@@ -374,26 +448,48 @@ class _Work:
             if inside.any()
         }
 
+    def part(self, members: Bools) -> str:
+        """Say how large a part of the golden set is."""
+        traces = counted(int(members.sum()), "trace")
+        if not self.table.clustered:
+            return traces
+        return f"{traces} in {counted(len(np.unique(self.table.clusters[members])), 'cluster')}"
+
     def slice_rates(self, column: str) -> dict[str, SliceRates]:
         """Rates within each value of a slice column; traces without a value belong to no slice."""
         values = np.array([value or "" for value in self.table.slices[column]])
-        return {
-            str(value): SliceRates(
-                n_traces=int((values == value).sum()),
-                categories={
-                    self.table.categories[c]: _rates(self.labels[values == value, c], self.flagged[values == value, c])
-                    for c in self.spanned
-                },
-                composite=_rates(self.scored_truth[values == value], self.flagged_any[values == value]),
-            )
-            for value in np.unique(values)
-            if value
-        }
+        return {str(value): self._slice((values == value) & self.measures) for value in np.unique(values) if value}
+
+    def _slice(self, members: Bools) -> SliceRates:
+        return SliceRates(
+            n_traces=int(members.sum()),
+            categories={
+                self.table.categories[c]: _rates(self.labels[members, c], self.flagged[members, c])
+                for c in self.spanned
+            },
+            composite=_rates(self.scored_truth[members], self.flagged_any[members]),
+        )
+
+
+def _classes(labels: Ints) -> tuple[int, int]:
+    """How many positives and negatives there are."""
+    return int(np.count_nonzero(labels == 1)), int(np.count_nonzero(labels == 0))
+
+
+def _apparent(rates: Rates, threshold: float | None) -> Apparent:
+    if rates.sensitivity is None or rates.specificity is None:
+        raise UndefinedError("labels", "one class", "both classes must occur")
+    return Apparent(
+        threshold=threshold,
+        sensitivity=rates.sensitivity,
+        specificity=rates.specificity,
+        youden_j=rates.sensitivity + rates.specificity - 1.0,
+    )
 
 
 def _rates(truth: Ints, flagged: npt.NDArray[np.bool_]) -> Rates:
-    n_positive, n_negative = int((truth == 1).sum()), int((truth == 0).sum())
-    hits, passes = int(((truth == 1) & flagged).sum()), int(((truth == 0) & ~flagged).sum())
+    n_positive, n_negative = _classes(truth)
+    hits, passes = int(np.count_nonzero(flagged & (truth == 1))), int(np.count_nonzero(~flagged & (truth == 0)))
     return Rates(
         n_positive=n_positive,
         true_positives=hits,

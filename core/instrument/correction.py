@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -42,7 +42,7 @@ from core.instrument.strata import OUTSIDE_ALLOWED, Stratum, production_weights,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Figures:
+class Figures:
     """A calibrated judge whose figures are all there."""
 
     n_positive: int
@@ -55,10 +55,11 @@ class _Figures:
     by_turns: tuple[Stratum, ...] | None
 
 
-def _figures(judged: Calibrated, calibrated_at: float, measured_at: float) -> _Figures | None:
+def figures_of(judged: Calibrated, calibrated_at: float, measured_at: float) -> Figures | None:
+    """Return the judge's figures, effective counts at the measurement's confidence level; None if some are missing."""
     if judged.sensitivity is None or judged.specificity is None or judged.effective is None or judged.apparent is None:
         return None
-    return _Figures(
+    return Figures(
         n_positive=judged.n_positive,
         n_negative=judged.n_negative,
         sensitivity=judged.sensitivity,
@@ -113,7 +114,7 @@ def prevalence_of(
     melded_draws : int or None
         Draws of the melded interval, which takes nearly all of the time; None leaves it out (in simulations).
     """
-    judge = _figures(judged, calibration.confidence_level, spec.confidence_level)
+    judge = figures_of(judged, calibration.confidence_level, spec.confidence_level)
     if judge is None:
         status: Status = "not_calibrated" if judged.status == "not_calibrated" else "below_detection_floor"
         return Prevalence(status=status, notes=judged.notes or ("no threshold of this judge beats chance",))
@@ -162,7 +163,7 @@ def prevalence_of(
 def _effective(
     sample: Sample,
     inside: Sample,
-    judge: _Figures,
+    judge: Figures,
     spec: MeasurementSpec,
     production: EffectiveSample,
 ) -> EffectiveMeasurement:
@@ -170,7 +171,9 @@ def _effective(
     sensitivity, n_positive = judge.sensitivity, judge.effective.n_positive
     specificity, n_negative = judge.specificity, judge.effective.n_negative
     if judge.by_turns is not None and inside.n_units:
-        sensitivity, n_positive, specificity, n_negative = _weighted(inside, judge, judge.by_turns)
+        sensitivity, n_positive, specificity, n_negative = weighted_figures(
+            {b: n for b, (n, _) in inside.by_bin.items()}, judge, judge.by_turns
+        )
     z = normal_quantile(spec.confidence_level)
     low = -1.0
     if n_positive > 0 and n_negative > 0:
@@ -191,9 +194,24 @@ def _effective(
     )
 
 
-def _weighted(inside: Sample, judge: _Figures, strata: Sequence[Stratum]) -> tuple[float, float, float, float]:
-    """Sensitivity and specificity weighted to production's turn counts, less the pooled optimism."""
-    shares, _, _ = production_weights({b: n for b, (n, _) in inside.by_bin.items()}, strata)
+def weighted_figures(
+    units_by_bin: Mapping[int, int], judge: Figures, strata: Sequence[Stratum]
+) -> tuple[float, float, float, float]:
+    """Sensitivity and specificity weighted to production's turn counts, less the pooled optimism, each with its worth.
+
+    Parameters
+    ----------
+    units_by_bin : mapping of int to int
+        Production's units in each turn bin; some are inside the strata.
+    judge : Figures
+    strata : sequence of Stratum
+
+    Returns
+    -------
+    tuple of float
+        Sensitivity, effective positives, specificity, effective negatives.
+    """
+    shares, _, _ = production_weights(units_by_bin, strata)
     positive = weighted_rate(
         shares, [(s.true_positives, s.n_positive) for s in strata],
         n=judge.n_positive, n_effective=judge.effective.n_positive,
@@ -210,7 +228,7 @@ def _weighted(inside: Sample, judge: _Figures, strata: Sequence[Stratum]) -> tup
     )  # fmt: skip
 
 
-def _apparent(sample: Sample, judge: _Figures, z: float, *, valid_here: bool) -> ApparentPrevalence | None:
+def _apparent(sample: Sample, judge: Figures, z: float, *, valid_here: bool) -> ApparentPrevalence | None:
     """The papers' literal corrected rate; None where J is not positive."""
     apparent = judge.apparent
     if apparent.youden_j <= 0:

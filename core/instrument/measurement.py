@@ -98,9 +98,7 @@ def measure(
         notes += _certificate_notes(certificate, spec.confidence_level)
     return Measurement(
         **survey(counts, spec, judge=judge, judge_source=judge_source, judge_accepted=judge_accepted),
-        calibration=CalibrationLink(
-            id=calibration_id, source=calibration.calibration_source, certificate=certificate
-        ),
+        calibration=CalibrationLink(id=calibration_id, source=calibration.calibration_source, certificate=certificate),
         composite_categories=names,
         composite=_coherent(composite, measured),
         categories={

@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from core.instrument.kernels import counter
 from core.instrument.resampling import NO_CLASS, Engine, RankedScores, RankedTable, count_resamples
+from core.instrument.search import joint_counter
+from core.instrument.spec import ThresholdSpec
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -41,6 +43,7 @@ def bootstrap_optimism(
     resamples: int,
     rng: np.random.Generator,
     engine: Engine = "auto",
+    thresholds: ThresholdSpec | None = None,
 ) -> tuple[list[Optimism], Optimism]:
     """Estimate the optimism of each category and of the composite.
 
@@ -62,6 +65,8 @@ def bootstrap_optimism(
     rng : numpy.random.Generator
     engine : {'auto', 'numpy', 'numba'}
         Who counts; the figures are the same. See `core.instrument.kernels.counter`.
+    thresholds : ThresholdSpec, optional
+        How thresholds are chosen together on every resample; without it, or by ``youden``, each for itself.
 
     Returns
     -------
@@ -73,7 +78,11 @@ def bootstrap_optimism(
     Harrell, Lee and Mark (1996). Statistics in Medicine 15, 361-387 (bootstrap optimism).
     """
     table = RankedTable.of(scores, labels, composite, clusters)
-    counted = count_resamples(table, counter(table, resamples, engine), resamples, rng)
+    if thresholds is None or thresholds.objective == "youden":
+        count = counter(table, resamples, engine)
+    else:
+        count = joint_counter(table, thresholds)
+    counted = count_resamples(table, count, resamples, rng)
     return (
         [_of_category(category, counted.categories[:, c]) for c, category in enumerate(table.categories)],
         _of_composite(counted.composite, int((composite == 1).sum()), int((composite == 0).sum())),

@@ -74,15 +74,52 @@ class JudgeIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimismSpec:
-    """How the optimism of the fitted threshold is taken off: by bootstrap, or not at all (then labelled apparent)."""
+    """What is done about a threshold that looks better on the traces that chose it.
+
+    Attributes
+    ----------
+    method : {'bootstrap', 'holdout', 'none'}
+        ``bootstrap`` takes the optimism off; ``holdout`` chooses on one half of the clusters and measures on the
+        other; ``none`` leaves sensitivity and specificity apparent, labelled so.
+    resamples : int
+        Of the bootstrap.
+    """
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = FORBID_UNKNOWN_KEYS
-    method: Literal["bootstrap", "none"] = "bootstrap"
+    method: Literal["bootstrap", "holdout", "none"] = "bootstrap"
     resamples: int = 1000
 
     def __post_init__(self) -> None:
         if not 1 <= self.resamples <= 100_000:
             raise UndefinedError("optimism.resamples", self.resamples, "must lie in [1, 100000]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThresholdSpec:
+    """What the thresholds are to make as large as possible (SPEC 3, 6.1).
+
+    Attributes
+    ----------
+    objective : {'youden', 'composite_youden', 'composite_sensitivity'}
+        Each category's own J; or, chosen together, the composite's J, or the composite's sensitivity with its
+        specificity not below a floor.
+    specificity_floor : float in (0, 1) or None
+        Of ``composite_sensitivity``, which needs it; no other objective has one.
+    """
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = FORBID_UNKNOWN_KEYS
+    objective: Literal["youden", "composite_youden", "composite_sensitivity"] = "youden"
+    specificity_floor: float | None = None
+
+    def __post_init__(self) -> None:
+        field_name, floor = "thresholds.specificity_floor", self.specificity_floor
+        if self.objective != "composite_sensitivity":
+            if floor is not None:
+                raise UndefinedError(field_name, floor, "only the objective composite_sensitivity has a floor")
+        elif floor is None:
+            raise UndefinedError(field_name, floor, "the objective composite_sensitivity needs one, such as 0.9")
+        else:
+            _inside(field_name, floor, 0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +139,7 @@ class InstrumentSpec:
         Youden's J below which no corrected rate is reported.
     confidence_level : float in (0, 1)
     optimism : OptimismSpec
+    thresholds : ThresholdSpec
     turn_bins : tuple of int, increasing
         Upper edges of the turn strata; above the last is one more.
     slices : tuple of str
@@ -127,6 +165,7 @@ class InstrumentSpec:
     detection_floor: float = 0.20
     confidence_level: float = 0.95
     optimism: OptimismSpec = field(default_factory=OptimismSpec)
+    thresholds: ThresholdSpec = field(default_factory=ThresholdSpec)
     turn_bins: tuple[int, ...] = TURN_BINS
     slices: tuple[str, ...] = ()
     allow_unmatched: bool = False

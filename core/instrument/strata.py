@@ -90,7 +90,8 @@ def strata_of(bins: Ints, truth: Ints, flagged: npt.NDArray[np.bool_], turn_bins
     turn_bins : sequence of int
     """
     labels = bin_labels(turn_bins)
-    strata = [_counted(int(b), labels[b], truth[bins == b], flagged[bins == b]) for b in np.unique(bins)]
+    cells = np.bincount(4 * bins + 2 * truth + flagged, minlength=4 * len(labels)).reshape(-1, 4).tolist()
+    strata = [_counted(b, labels[b], *cell) for b, cell in enumerate(cells) if any(cell)]
     for i in range(len(strata) - 1, 0, -1):
         if strata[i].is_small:
             strata[i - 1 : i + 1] = [strata[i - 1].merged(strata[i])]
@@ -99,14 +100,14 @@ def strata_of(bins: Ints, truth: Ints, flagged: npt.NDArray[np.bool_], turn_bins
     return tuple(strata)
 
 
-def _counted(number: int, label: str, truth: Ints, flagged: npt.NDArray[np.bool_]) -> Stratum:
+def _counted(number: int, label: str, passed: int, flagged_wrongly: int, missed: int, hits: int) -> Stratum:
     return Stratum(
         turns=label,
         bins=(number,),
-        n_positive=int((truth == 1).sum()),
-        true_positives=int(((truth == 1) & flagged).sum()),
-        n_negative=int((truth == 0).sum()),
-        true_negatives=int(((truth == 0) & ~flagged).sum()),
+        n_positive=missed + hits,
+        true_positives=hits,
+        n_negative=passed + flagged_wrongly,
+        true_negatives=passed,
     )
 
 

@@ -7,7 +7,7 @@ set that does not speak for production.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,6 +32,9 @@ LEAST_J = 0.02
 
 FIT_TOLERANCE = 0.01
 """How far the simulated J may lie from the wanted one before the law with two free parameters is given up."""
+
+COMPOSITE_TOLERANCE = 0.02
+"""How far the simulated composite's J may lie above the calibrated one's before it is said."""
 
 SIMULATED = (
     "scores are drawn from a binormal law with the calibration's honest rates; labels, holes, turns and clusters are "
@@ -129,7 +132,7 @@ def certificate_stage(
         judge=str(calibration.judge),
         **_fit_records(calibration, world, cuts),
     )
-    return CertificateStage(stage, certified, (SIMULATED,))
+    return CertificateStage(stage, certified, (SIMULATED, *_too_good(certified.composite)))
 
 
 def _simulated(instrument: InstrumentSpec, spec: CertificateSpec) -> InstrumentSpec:
@@ -152,9 +155,13 @@ def _fixed(table: GoldenTable, columns: Sequence[int]) -> FixedGolden:
 
 def _positive_share(golden: FixedGolden) -> float:
     """Share of violating traces among those with composite truth."""
-    positive = (golden.labels == 1).any(axis=1)
-    decided = positive | (golden.labels == 0).all(axis=1)
-    return float(positive.sum() / decided.sum())
+    positive, negative = _classes(golden)
+    return float(positive.sum() / (positive | negative).sum())
+
+
+def _classes(golden: FixedGolden) -> tuple[Bools, Bools]:
+    """Which traces violate a category, and which violate none; those without composite truth are neither."""
+    return (golden.labels == 1).any(axis=1), (golden.labels == 0).all(axis=1)
 
 
 def _patterns(golden: FixedGolden) -> tuple[Bools, Floats]:
@@ -185,9 +192,8 @@ def _wanted(judged: Calibrated) -> _Wanted:
         min(max(rate, margin), 1.0 - margin)
         for rate, margin in zip((judged.sensitivity, judged.specificity), margins, strict=True)
     )
-    short = LEAST_J - (sensitivity + specificity - 1.0)
-    if short > 0.0:
-        sensitivity = min(sensitivity + short, 1.0 - margins[0])
+    sensitivity = min(max(sensitivity, 1.0 + LEAST_J - specificity), 1.0 - margins[0])
+    specificity = max(specificity, 1.0 + LEAST_J - sensitivity)
     return _Wanted(sensitivity=sensitivity, specificity=specificity)
 
 
@@ -212,7 +218,7 @@ def _fitted(calibration: Calibration, golden: FixedGolden) -> tuple[Population, 
         )
         laws = tuple(_law(blank, target, turns) for target in wanted)
         population = replace(blank, laws=laws)
-        return population, best_cuts(population, turns.values, turns.shares)
+        return population, best_cuts(population, *turns.law)
 
     def specificity_off(trace_share: float, cluster_share: float) -> float:
         return _specificity(*fitted(trace_share, cluster_share), turns) - (composite.specificity or 0.0)
@@ -241,7 +247,7 @@ def _solved(excess: Callable[[float, float], float], other: float) -> float:
 
 def _specificity(population: Population, cuts: Floats, turns: Turns) -> float:
     """Return the composite's specificity on traces without any violation."""
-    return 1.0 - population.rates(cuts, turns.values, turns.shares).composite_false_alarm
+    return 1.0 - population.rates(cuts, *turns.law).composite_false_alarm
 
 
 def _correlation(population: Population, cuts: Floats, turns: Turns) -> float:
@@ -260,11 +266,9 @@ def _likeness(composite: Calibrated, golden: FixedGolden) -> float:
     effective = composite.effective
     if effective is None or not effective.clustered:
         return 0.0
-    positive = (golden.labels == 1).any(axis=1)
     found = []
-    for members, effect in (
-        (positive, effective.positive_design_effect),
-        (~positive, effective.negative_design_effect),
+    for members, effect in zip(
+        _classes(golden), (effective.positive_design_effect, effective.negative_design_effect), strict=True
     ):
         sizes = np.bincount(golden.clusters[members])
         size = float((sizes**2).sum() / sizes.sum())
@@ -286,7 +290,7 @@ def _law_with_both(population: Population, wanted: _Wanted, turns: Turns) -> Cat
     """Return the law for which J does not change to first order around the threshold with the wanted rates."""
 
     def passed(cut: float, law: CategoryLaw | None = None) -> float:
-        return population.passed(cut, turns.values, turns.shares, law)
+        return population.passed(cut, *turns.law, law)
 
     cut = _root(lambda at: passed(at) - wanted.specificity, -FAR, FAR)
 
@@ -308,8 +312,8 @@ def _law_with_both(population: Population, wanted: _Wanted, turns: Turns) -> Cat
 
 def _best_j(shift: float, population: Population, turns: Turns, spread: float = 1.0) -> float:
     law = CategoryLaw(shift=shift, spread=spread)
-    cut = best_cut(population, law, turns.values, turns.shares)
-    clean, violating = (population.passed(cut, turns.values, turns.shares, of) for of in (None, law))
+    cut = best_cut(population, law, *turns.law)
+    clean, violating = (population.passed(cut, *turns.law, of) for of in (None, law))
     return clean - violating
 
 
@@ -320,7 +324,7 @@ def _root(function: Callable[[float], float], low: float, high: float) -> float:
 def _fit_records(calibration: Calibration, world: World, cuts: Floats) -> Mapping[str, Any]:
     """Put the wanted rates beside the simulated ones."""
     names = calibration.composite.categories
-    rates = world.golden_rates(cuts)
+    rates = world.population.rates(cuts, *world.golden_turns.law)
     every = range(len(names))
     return {
         "composite": _fit(
@@ -333,6 +337,17 @@ def _fit_records(calibration: Calibration, world: World, cuts: Floats) -> Mappin
             for c, name in enumerate(names)
         },
     }
+
+
+def _too_good(composite: JudgeFit) -> Iterator[str]:
+    """Say where the simulated composite is the better judge: categories alone do not settle what it is like."""
+    simulated = composite.simulated_sensitivity + composite.simulated_specificity - 1.0
+    calibrated = composite.sensitivity + composite.specificity - 1.0
+    if simulated - calibrated > COMPOSITE_TOLERANCE:
+        yield (
+            f"the simulated composite has J {simulated:.3f} and the calibrated one {calibrated:.3f}: this is the "
+            "coverage of a better judge"
+        )
 
 
 def _fit(judged: Calibrated, sensitivity: float, specificity: float) -> JudgeFit:
@@ -362,7 +377,8 @@ def _declared(spec: CertificateSpec, calibration: Calibration, calibration_id: s
             confidence_level=calibration.confidence_level,
             detection_floor=calibration.detection_floor,
             seed=spec.seed,
-        )
+        ),
+        calibration.interval,
     )
     fits = {
         name: _fit(judged, judged.sensitivity, judged.specificity)

@@ -20,12 +20,14 @@ from core.inference.prevalence import RESOLUTION, Counts, delta_interval, effect
 from core.instrument.calibrated import Calibrated, Calibration
 from core.instrument.calibration import calibrated_judge
 from core.instrument.correction import effective_counts, prevalence_of
+from core.instrument.kernels import WORTH_COMPILING
 from core.instrument.measured import Prevalence
 from core.instrument.measurement import measurement_spec
 from core.instrument.production import Sample
+from core.instrument.resampling import Engine
 from core.instrument.spec import InstrumentSpec, JudgeIdentity, MeasurementSpec
 from core.simulation.draws import DrawnGolden, FixedGolden, Production, Turns, golden_table
-from core.simulation.population import Population, Rates, best_cuts, patterns_of, with_composite_j
+from core.simulation.population import Population, best_cuts, patterns_of, with_composite_j
 from core.simulation.simulated import (
     ChainCell,
     MethodSummary,
@@ -78,18 +80,15 @@ class World:
     n_golden: int
     golden_cluster_size: float = 1.0
 
-    def golden_rates(self, cuts: Floats) -> Rates:
-        """Return the true rates of latent thresholds, over the golden set's turn counts."""
-        return self.population.rates(cuts, self.golden_turns.values, self.golden_turns.shares)
+    def composite_j(self, cuts: Floats, spanned: Sequence[int], turns: Turns) -> float:
+        """Return the true J of a composite at latent thresholds."""
+        rates = self.population.rates(cuts, *turns.law)
+        return rates.composite_j(self.population, spanned, self.golden_prevalence)
 
-    def composite_j(self, cuts: Floats, spanned: Sequence[int]) -> float:
-        """Return the true J of a composite at latent thresholds, over the golden set's turn counts."""
-        return self.golden_rates(cuts).composite_j(self.population, spanned, self.golden_prevalence)
-
-    def best_j(self) -> float:
-        """Return the true J of the composite at the categories' best thresholds."""
-        cuts = best_cuts(self.population, self.golden_turns.values, self.golden_turns.shares)
-        return self.composite_j(cuts, range(self.population.n_categories))
+    def best_j(self, turns: Turns) -> float:
+        """Return the true J of the composite at the thresholds that are best over the golden set's turn counts."""
+        cuts = best_cuts(self.population, *self.golden_turns.law)
+        return self.composite_j(cuts, range(self.population.n_categories), turns)
 
 
 def worlds_of(spec: ChainSpec) -> tuple[World, ...]:
@@ -98,7 +97,7 @@ def worlds_of(spec: ChainSpec) -> tuple[World, ...]:
     worlds = []
     for youden_j in spec.youden_j:
         for turns in spec.turns:
-            golden_turns = Turns.of_shares(turns.golden)
+            golden_turns, production_turns = Turns.of_shares(turns.golden), Turns.of_shares(turns.production)
             for clusters in spec.clusters:
                 alone = clusters == ClusterLaw()
                 blank = Population(
@@ -106,9 +105,7 @@ def worlds_of(spec: ChainSpec) -> tuple[World, ...]:
                     trace_share=spec.error_correlation if alone else 0.0,
                     cluster_share=0.0 if alone else spec.error_correlation,
                 )  # fmt: skip
-                population = with_composite_j(
-                    blank, youden_j, golden_turns.values, golden_turns.shares, spec.positive_share
-                )
+                population = with_composite_j(blank, youden_j, golden_turns.law, production_turns.law)
                 worlds += [_world(spec, population, n, turns, clusters) for n in spec.n_golden]
     return tuple(worlds)
 
@@ -272,6 +269,13 @@ class ChainStage:
         self.worlds, self.instrument = tuple(worlds), instrument
         self.scenarios = [(prevalence, n) for prevalence in prevalences for n in n_units]
         self.replications, self.seed = replications, seed
+        self._engine = self._chosen_engine()
+
+    def _chosen_engine(self) -> Engine:
+        """Take the compiled engine where all resamples together pay for compiling it; the figures are the same."""
+        optimism = self.instrument.optimism
+        weights = sum(world.n_golden * world.population.n_categories for world in self.worlds) * self.replications
+        return "numba" if optimism.method == "bootstrap" and weights * optimism.resamples >= WORTH_COMPILING else "auto"
 
     @classmethod
     def of(cls, spec: ChainSpec) -> ChainStage:
@@ -303,7 +307,7 @@ class ChainStage:
         spec = replace(self.instrument, seed=int(rng.integers(2**31)))
         table = golden_table(rng, world.population, world.golden.traces(rng, world.population), world.categories)
         try:
-            categories, composite = calibrated_judge(table, spec)
+            categories, composite = calibrated_judge(table, spec, self._engine)
         except InputError:  # no category has both classes
             outcome.calibrations["not_calibrated"] += 1
             self._count_nothing(world, outcome)
@@ -318,7 +322,7 @@ class ChainStage:
         spanned = [c for c, name in enumerate(table.categories) if name in composite.categories]
         cuts = _cuts(categories, spanned)
         if composite.apparent is not None and composite.youden_j is not None:
-            true_j = world.composite_j(cuts, spanned)
+            true_j = world.composite_j(cuts, spanned, world.golden_turns)
             found = (composite.apparent.youden_j, composite.youden_j, true_j, 1.0)
             outcome.youden = [a + b for a, b in zip(outcome.youden, found, strict=True)]
         production = Production(
@@ -354,9 +358,8 @@ class ChainStage:
 
     def _cell(self, world: World, total: ChainOutcome) -> ChainCell:
         apparent, honest, true, n = total.youden
-        best_j = world.best_j()
         return ChainCell(
-            youden_j=best_j,
+            youden_j=world.best_j(world.production_turns),
             n_golden=world.n_golden,
             golden_cluster_size=world.golden_cluster_size,
             production_cluster_size=float(world.production_cluster_size),
@@ -364,9 +367,14 @@ class ChainStage:
             production_turns=world.production_turns.by_number(),
             replications=self.replications,
             calibration_statuses=shares_of(total.calibrations),
-            optimism=OptimismResult(apparent_j=apparent / n, honest_j=honest / n, true_j=true / n, best_j=best_j)
-            if n
-            else None,
+            optimism=None
+            if not n
+            else OptimismResult(
+                apparent_j=apparent / n,
+                honest_j=honest / n,
+                true_j=true / n,
+                best_j=world.best_j(world.golden_turns),
+            ),
             production=tuple(
                 ProductionResult(
                     prevalence=prevalence,
@@ -408,17 +416,17 @@ def summarised(
     cells: Sequence[ChainCell], rows: Sequence[QuantityResult], instrument: InstrumentSpec, replications: int
 ) -> Simulation:
     """Sum up the composite's coverage over all cells."""
-    worst = lowest([row.interval for row in rows])
-    methods: dict[str, MethodSummary] = {instrument.interval: summary_of([row.interval for row in rows])}
-    methods.setdefault("delta", summary_of([row.delta for row in rows]))
+    worst, level = lowest([row.interval for row in rows]), instrument.confidence_level
+    methods: dict[str, MethodSummary] = {instrument.interval: summary_of([row.interval for row in rows], level)}
+    methods.setdefault("delta", summary_of([row.delta for row in rows], level))
     return Simulation(
         stage=3,
         method=instrument.interval,
-        confidence_level=instrument.confidence_level,
+        confidence_level=level,
         coverage=worst.coverage,
         mc_error=worst.mc_error,
         mean_coverage=methods[instrument.interval].mean,
-        sufficient=is_sufficient(worst.coverage, instrument.confidence_level),
+        sufficient=is_sufficient(worst.coverage, level),
         n_cells=len(rows),
         replications=replications,
         methods=methods,

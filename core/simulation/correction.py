@@ -102,10 +102,16 @@ class CorrectionStage:
 
     Intervals are made whatever the status, since the promise does not depend on it. One that does not exist
     (J <= 0), or misses [0, 1], holds nothing.
+
+    Parameters
+    ----------
+    spec : CorrectionSpec
+    method : {'lang_reiczigel', 'delta', 'melded', 'bootstrap'}
+        The interval that the result's `coverage` is about.
     """
 
-    def __init__(self, spec: CorrectionSpec) -> None:
-        self.spec = spec
+    def __init__(self, spec: CorrectionSpec, method: str = DEFAULT) -> None:
+        self.spec, self._method = spec, method
         self._z = normal_quantile(spec.confidence_level)
         self._grid = [
             _Truth(judge=judge, golden=golden, prevalence=prevalence, n_units=n)
@@ -149,25 +155,25 @@ class CorrectionStage:
         )
 
     def result(self, outcomes: Sequence[CorrectionOutcome]) -> Simulation:
-        """Add up the chunks of each cell; `coverage` is that of the Lang-Reiczigel interval."""
+        """Add up the chunks of each cell."""
         by_cell: dict[int, list[CorrectionOutcome]] = {}
         for chunk, outcome in zip(self.chunks(), outcomes, strict=True):
             by_cell.setdefault(chunk.cell, []).append(outcome)
         cells = tuple(self._cell(truth, by_cell[i]) for i, truth in enumerate(self._grid))
+        level = self.spec.confidence_level
         summaries = {
-            name: summary_of([cell.methods[name] for cell in cells if name in cell.methods])
+            name: summary_of([cell.methods[name] for cell in cells if name in cell.methods], level)
             for name in (*METHODS, AS_INDEPENDENT)
             if any(name in cell.methods for cell in cells)
         }
-        worst = lowest([cell.methods[DEFAULT] for cell in cells])
-        level = self.spec.confidence_level
+        worst = lowest([cell.methods[self._method] for cell in cells])
         return Simulation(
             stage=2,
-            method=DEFAULT,
+            method=self._method,
             confidence_level=level,
             coverage=worst.coverage,
             mc_error=worst.mc_error,
-            mean_coverage=summaries[DEFAULT].mean,
+            mean_coverage=summaries[self._method].mean,
             sufficient=is_sufficient(worst.coverage, level),
             n_cells=len(cells),
             replications=self.spec.replications,

@@ -52,6 +52,11 @@ class Turns:
         values, counts = np.unique(n_turns, return_counts=True)
         return cls(values=values, shares=counts / counts.sum())
 
+    @property
+    def law(self) -> tuple[Ints, Floats]:
+        """Values and shares."""
+        return self.values, self.shares
+
     def drawn(self, rng: np.random.Generator, n: int) -> Ints:
         """Draw positions in `values`."""
         return rng.choice(len(self.values), n, p=self.shares)

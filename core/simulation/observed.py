@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
@@ -20,7 +21,7 @@ from core.simulation.stage import Chunk, divided
 from core.simulation.summary import lowest, summary_of
 
 NEGLIGIBLE = 1e-12
-"""Counts are left out at either end of the law while their probability adds up to at most this."""
+"""Counts at the ends of the law are left out; their probabilities add up to at most this."""
 
 DEFAULT = "modified_wilson"
 
@@ -61,7 +62,7 @@ class ObservedRateStage:
         level = self.spec.confidence_level
         methods = {name: [cell.methods[name] for cell in outcomes] for name in outcomes[0].methods}
         worst = lowest(methods[DEFAULT])
-        summaries = {name: summary_of(coverages) for name, coverages in methods.items()}
+        summaries = {name: summary_of(coverages, level) for name, coverages in methods.items()}
         return Simulation(
             stage=1,
             method=DEFAULT,
@@ -103,13 +104,19 @@ def _methods(n: int, level: float) -> Mapping[str, _Limits]:
 
 
 def _binomial_law(n: int, rate: float) -> list[tuple[int, float]]:
-    """Counts and their probabilities, but for at most `NEGLIGIBLE` at either end."""
-    from scipy.stats import binom  # 0.5 s to import: not every command needs it
-
-    # ppf is the first count with a cumulative probability of NEGLIGIBLE, isf the first with no more than that above.
-    first, last = (0, 0) if rate == 0.0 else (int(binom.ppf(NEGLIGIBLE, n, rate)), int(binom.isf(NEGLIGIBLE, n, rate)))
-    counts = np.arange(first, last + 1)
-    return list(zip(counts.tolist(), binom.pmf(counts, n, rate).tolist(), strict=True))
+    """Counts and their probabilities, but for counts whose probabilities add up to at most `NEGLIGIBLE`."""
+    if rate in (0.0, 1.0):
+        return [(int(n * rate), 1.0)]
+    # Bernstein: a count is off its mean by t or more with probability 2 exp(-t^2 / (2 variance + 2t/3)) at most.
+    third = math.log(2.0 / NEGLIGIBLE) / 3.0
+    reach = third + math.sqrt(third**2 + 6.0 * third * n * rate * (1.0 - rate))
+    first, last = max(0, math.floor(n * rate - reach)), min(n, math.ceil(n * rate + reach))
+    x = np.arange(first, last)
+    # From each count to the next by the ratio of their probabilities: exact where factorials lose digits.
+    steps = np.log((n - x) / (x + 1.0)) + (math.log(rate) - math.log1p(-rate))
+    logs = np.concatenate([[0.0], np.cumsum(steps)])
+    weights = np.exp(logs - logs.max())
+    return list(zip(range(first, last + 1), (weights / weights.sum()).tolist(), strict=True))
 
 
 def _coverage(law: Sequence[tuple[int, float]], rate: float, limits: _Limits) -> Coverage:
@@ -122,7 +129,7 @@ def _coverage(law: Sequence[tuple[int, float]], rate: float, limits: _Limits) ->
         width += probability * (high - low)
         zero_width += probability * (high == low)
     return Coverage(
-        coverage=held,
+        coverage=min(1.0, held),
         mc_error=0.0,
         low_above=low_above,
         high_below=high_below,

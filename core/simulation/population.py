@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
@@ -29,6 +29,7 @@ MAX_COMMON = 0.9
 _SMALLEST_J = 0.001
 
 
+@cache
 def levels() -> tuple[Floats, Floats]:
     """Return the values of u and w, and their probabilities.
 
@@ -143,12 +144,14 @@ class Population:
         _, weights = self.common
         over = turn_shares[:, None, None] * weights
         passed = 1.0 - flags
-        # For each pattern, the chance that no category flags.
-        silent = np.where(self.patterns[:, None, None, None, :], passed[1], passed[0]).prod(axis=-1)
+        # For each pattern, one at a time to keep memory small, the chance that no category flags.
+        silent = [
+            float((over * np.where(members, passed[1], passed[0]).prod(axis=-1)).sum()) for members in self.patterns
+        ]
         return Rates(
             hit=np.einsum("tuw,tuwc->c", over, flags[1]),
             false_alarm=np.einsum("tuw,tuwc->c", over, flags[0]),
-            composite_hit=1.0 - np.einsum("tuw,ptuw->p", over, silent),
+            composite_hit=1.0 - np.array(silent),
             composite_false_alarm=1.0 - float(np.einsum("tuw,tuw->", over, passed[0].prod(axis=-1))),
         )
 
@@ -224,18 +227,27 @@ def best_cuts(population: Population, turns: Ints, turn_shares: Floats) -> Float
 
 
 def with_composite_j(
-    population: Population, youden_j: float, turns: Ints, turn_shares: Floats, prevalence: float
+    population: Population, youden_j: float, golden: tuple[Ints, Floats], production: tuple[Ints, Floats]
 ) -> Population:
-    """Give all categories the same shift, such that the composite has a given J at the categories' best thresholds."""
+    """Give all categories the same shift, such that the composite has a given J in production.
+
+    Parameters
+    ----------
+    population : Population
+        Its laws are replaced.
+    youden_j : float in [0, 1)
+    golden, production : (numbers of turns, shares)
+        The thresholds are the best ones over the golden set's turn counts, J is over production's.
+    """
+    spanned = range(population.n_categories)
 
     def shifted(shift: float) -> Population:
         return replace(population, laws=(CategoryLaw(shift=shift),) * population.n_categories)
 
     def excess(shift: float) -> float:
         candidate = shifted(shift)
-        cuts = best_cuts(candidate, turns, turn_shares)
-        spanned = range(candidate.n_categories)
-        return candidate.rates(cuts, turns, turn_shares).composite_j(candidate, spanned, prevalence) - youden_j
+        rates = candidate.rates(best_cuts(candidate, *golden), *production)
+        return rates.composite_j(candidate, spanned, prevalence=0.5) - youden_j  # any: all categories are spanned
 
     if youden_j < _SMALLEST_J:
         return shifted(0.0)

@@ -17,6 +17,9 @@ SEED = 20261129
 MAX_REPLICATIONS = 1_000_000
 MAX_SIZE = 10_000_000
 MAX_CELLS = 10_000
+MAX_GOLDEN = 1_000_000
+MAX_WORK = 10_000_000
+"""Replications of all cells together: what is kept of each chunk of them adds up in memory."""
 
 
 def _sizes(name: str, values: tuple[int, ...], *, least: int = 1, most: int = MAX_SIZE) -> None:
@@ -36,9 +39,13 @@ def _level_and_seed(confidence_level: float, seed: int) -> None:
         raise UndefinedError("seed", seed, "must not be negative")
 
 
-def _grid(name: str, n_cells: int) -> None:
+def _grid(name: str, n_cells: int, replications: int = 1) -> None:
     if n_cells > MAX_CELLS:
         raise UndefinedError(name, n_cells, f"the grid has more than {MAX_CELLS} cells")
+    if n_cells * replications > MAX_WORK:
+        raise UndefinedError(
+            "replications", replications, f"too many for {n_cells} cells: at most {MAX_WORK // n_cells}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +160,8 @@ class CorrectionSpec:
         _level_and_seed(self.confidence_level, self.seed)
         if not 0.0 < self.detection_floor < 1.0:
             raise UndefinedError("detection_floor", self.detection_floor, "must lie between 0 and 1")
-        _grid("judges", len(self.judges) * len(self.golden) * len(self.prevalences) * len(self.n_units))
+        cells = len(self.judges) * len(self.golden) * len(self.prevalences) * len(self.n_units)
+        _grid("judges", cells, self.replications)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +206,7 @@ class ChainSpec:
     Attributes
     ----------
     youden_j : tuple of float in [0, 1)
-        True J of the composite at the best thresholds, averaged over the golden set's turn counts.
+        True J of the composite over production's turn counts, at the thresholds that are best on the golden set.
     n_golden : tuple of int
     turns : tuple of TurnLaw
     clusters : tuple of ClusterLaw
@@ -241,7 +249,7 @@ class ChainSpec:
     def __post_init__(self) -> None:
         _shares("youden_j", self.youden_j)
         _shares("prevalences", self.prevalences)
-        _sizes("n_golden", self.n_golden, least=10)
+        _sizes("n_golden", self.n_golden, least=10, most=MAX_GOLDEN)
         _sizes("n_units", self.n_units)
         _sizes("n_categories", (self.n_categories,), most=10)
         _sizes("replications", (self.replications,), most=MAX_REPLICATIONS)
@@ -254,7 +262,7 @@ class ChainSpec:
             raise UndefinedError("youden_j", max(self.youden_j), "must lie in [0, 1)")
         _level_and_seed(self.instrument.confidence_level, self.seed)
         cells = len(self.youden_j) * len(self.n_golden) * len(self.turns) * len(self.clusters)
-        _grid("youden_j", cells * len(self.prevalences) * len(self.n_units))
+        _grid("youden_j", cells * len(self.prevalences) * len(self.n_units), self.replications)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,7 +294,7 @@ class CertificateSpec:
         _sizes("resamples", (self.resamples,), most=100_000)
         _sizes("replications", (self.replications,), most=MAX_REPLICATIONS)
         _level_and_seed(0.95, self.seed)
-        _grid("prevalences", len(self.prevalences) * len(self.n_units))
+        _grid("prevalences", len(self.prevalences) * len(self.n_units), self.replications)
 
 
 SimulationSpec = ObservedRateSpec | CorrectionSpec | ChainSpec | CertificateSpec

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.simulation.simulated import SUFFICIENT_COVERAGE, Coverage, MethodSummary
+from core.simulation.simulated import Coverage, MethodSummary, is_sufficient
 
 
-def summary_of(coverages: Sequence[Coverage]) -> MethodSummary:
+def summary_of(coverages: Sequence[Coverage], confidence_level: float) -> MethodSummary:
     """Sum up one interval over the cells, which count alike; at least one cell.
 
     Examples
     --------
     >>> cells = [Coverage(coverage=share, mc_error=0.005, low_above=0.0, high_below=1.0 - share, mean_width=0.1,
     ...                   zero_width=0.0) for share in (0.92, 0.96)]
-    >>> summary = summary_of(cells)
+    >>> summary = summary_of(cells, 0.95)
     >>> round(summary.mean, 2), summary.minimum, summary.below
     (0.94, 0.92, 1)
     """
@@ -23,7 +23,7 @@ def summary_of(coverages: Sequence[Coverage]) -> MethodSummary:
     return MethodSummary(
         mean=sum(shares) / len(shares),
         minimum=min(shares),
-        below=sum(share < SUFFICIENT_COVERAGE for share in shares),
+        below=sum(not is_sufficient(share, confidence_level) for share in shares),
         mean_width=sum(widths) / len(widths) if widths else None,
         zero_width=sum(each.zero_width for each in coverages) / len(coverages),
     )

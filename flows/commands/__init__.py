@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from tasks.archive import Written
     from tasks.storage import Place
     from tasks.tracking import Promotion
 
 SHOW_AFTER_SECONDS = 2.0
+SPEED_OVER_SECONDS = 600.0  # a chunk of a simulation may take a minute
 EXIT_INTERRUPTED = 130
 
 
@@ -106,7 +109,7 @@ def counted_progress(what: str) -> Iterator[Callable[[int | None], Callable[[int
         known = f"{{task.completed:,}} of {total:,}" if total else "{task.completed:,}"
         ahead = (BarColumn(), TextColumn("time left"), TimeRemainingColumn()) if total else ()
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn(known), TimeElapsedColumn(), *ahead)
-        bar = Progress(*columns, console=screen, transient=True)
+        bar = Progress(*columns, console=screen, transient=True, speed_estimate_period=SPEED_OVER_SECONDS)
         bars.append(bar)
         task = bar.add_task(what, total=total)
         began = time.monotonic()
@@ -248,17 +251,21 @@ def check_tracked(written: Written, tracking_uri: str | None) -> None:
         )
 
 
-def show(written: Written, report: Callable[[Any], Any], *, as_json: bool) -> None:
-    """Print a record: as JSON alone, or the report and the record's path."""
+def show(
+    written: Written, report: Callable[[Any], Any], *, as_json: bool, more: Callable[[Any], Text | None] | None = None
+) -> None:
+    """Print a record: as JSON alone, or the report, a line `more` that has to stay whole, and the record's path."""
     from tasks.archive import dumped
     from tasks.reporting.terminal import console, words
 
+    screen = console(stderr=as_json)
     if as_json:
         click.echo(dumped(written.document), nl=False)
-        console(stderr=True).print(words(f"record: {written.path}"), soft_wrap=True)
-        return
-    screen = console()
-    screen.print(report(written.document))
+    else:
+        screen.print(report(written.document))
+    line = None if more is None else more(written.document)
+    if line is not None:
+        screen.print(line, soft_wrap=True)
     screen.print(words(f"record: {written.path}"), soft_wrap=True)
 
 

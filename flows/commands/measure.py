@@ -37,6 +37,12 @@ if TYPE_CHECKING:
     help="The calibration: its record's file or id, models:/NAME@ALIAS or /VERSION, or an MLflow run.",
 )
 @click.option(
+    "--certificate",
+    metavar="REF",
+    help="The calibration's certificate (see `assay simulate`); none leaves it out. Default: looked for beside the "
+    "calibration, in the records folder and, for a calibration from MLflow, there.",
+)
+@click.option(
     "--instrument",
     type=click.Path(path_type=Path),
     metavar="SPEC.yaml",
@@ -58,6 +64,7 @@ if TYPE_CHECKING:
 def command(
     files: tuple[str, ...],
     calibration: str | None,
+    certificate: str | None,
     instrument: Path | None,
     reported: tuple[str, ...],
     target: str | None,
@@ -83,14 +90,18 @@ def command(
       assay measure detections.csv --instrument fairness.yaml
     """  # noqa: D301 (click wants the character)
     from flows.pipelines.measurement import detection_spec, run_measurement
-    from tasks.reporting.terminal import measurement_report
+    from tasks.reporting.terminal import certificate_hint, console, measurement_report, words
     from tasks.specs import load_instrument
 
     if (calibration is None) == (instrument is None):
         raise click.UsageError("give --calibration REF (scores) or --instrument SPEC.yaml (detections)")
     if reported and instrument is None:
         raise click.UsageError("--reported goes with detections (--instrument)")
-    refuse_overwriting(output, [*files, *reported, calibration, instrument], force=force, beside=["decisions"])
+    if certificate is not None and calibration is None:
+        raise click.UsageError("--certificate goes with --calibration")
+    refuse_overwriting(
+        output, [*files, *reported, calibration, certificate, instrument], force=force, beside=["decisions"]
+    )
     spec = None if instrument is None else load_instrument(instrument)
     if spec is not None:
         detection_spec(spec)  # a scores instrument alone is refused, whoever runs the job
@@ -103,6 +114,7 @@ def command(
             scores=list(files),
             instrument=None if instrument is None else str(instrument.resolve()),
             calibration=calibration,
+            certificate=certificate,
             reported=list(reported) or None,
             target=target,
             attempts=cast(Any, attempts),
@@ -110,13 +122,14 @@ def command(
             confidence_level=confidence_level,
             output=None if output is None else str(output),
         )
-        show(written, measurement_report, as_json=as_json)
+        show(written, measurement_report, as_json=as_json, more=certificate_hint)
         check_tracked(written, tracking_uri)
         return
     with progress("rows read") as advance:
         written = run_measurement(
             files,
             calibration=calibration,
+            certificate=certificate,
             instrument=spec,
             reported=reported,
             target=target,
@@ -126,6 +139,7 @@ def command(
             output=output,
             progress=advance,
             tracking_uri=tracking_uri,
+            tell=lambda line: console(stderr=True).print(words(line, "yellow"), soft_wrap=True),
         )
-    show(written, measurement_report, as_json=as_json)
+    show(written, measurement_report, as_json=as_json, more=certificate_hint)
     track(written, tracking_uri, as_json=as_json)

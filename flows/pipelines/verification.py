@@ -84,8 +84,8 @@ def verify(
         else _derive(document, finder, progress)
     )
     again = sealed(derived)
-    differences = list(differences_of(document["result"], plain(derived.result), "result"))
-    differences += list(differences_of(document["spec"], plain(derived.spec), "spec"))
+    differences = list(differences_of(document["result"], derived.result, "result"))
+    differences += list(differences_of(document["spec"], derived.spec, "spec"))
     if differences:
         shown = "\n".join(f"  {line}" for line in differences[:20])
         more = f"\n  ... and {len(differences) - 20} more" if len(differences) > 20 else ""

@@ -67,7 +67,7 @@ def _scored(table: Any, name: str) -> tuple[Floats, Ints]:
 
 def roc_figure(result: Mapping[str, Any], pairs: Mapping[str, tuple[Floats, Ints]]) -> Figure:
     """Draw each category's ROC curve with the deployed threshold and the detection floor."""
-    figure, panels = _grid(len(pairs), height=3.1)
+    figure, panels = panel_grid(len(pairs), height=3.1)
     floor = float(result["detection_floor"])
     for axes, (name, (scores, labels)) in zip(panels, pairs.items(), strict=True):
         row = result["categories"][name]
@@ -80,7 +80,7 @@ def roc_figure(result: Mapping[str, Any], pairs: Mapping[str, tuple[Floats, Ints
         _titled(axes, name, row["status"])
     figure.supxlabel("1 − specificity (false alarms among harmless traces)", fontsize=9, color=INK)
     figure.supylabel("sensitivity (hits among violations)", fontsize=9, color=INK)
-    _headed(
+    headed(
         figure,
         "ROC curves on the golden set, as they look on the traces that chose the threshold",
         f"Dot: deployed threshold. Dashed: detection floor J = {floor:g}. Dotted: chance.",
@@ -110,7 +110,7 @@ def _mark_threshold(axes: Axes, row: Mapping[str, Any]) -> None:
 
 def score_figure(result: Mapping[str, Any], pairs: Mapping[str, tuple[Floats, Ints]]) -> Figure:
     """Draw each category's scores: violations upwards, harmless traces downwards, with the threshold."""
-    figure, panels = _grid(len(pairs), height=2.5)
+    figure, panels = panel_grid(len(pairs), height=2.5)
     edges = np.linspace(0, 1, BINS + 1)
     for axes, (name, (scores, labels)) in zip(panels, pairs.items(), strict=True):
         row = result["categories"][name]
@@ -126,7 +126,7 @@ def score_figure(result: Mapping[str, Any], pairs: Mapping[str, tuple[Floats, In
         _titled(axes, name, row["status"])
     figure.supxlabel("score (the highest of the trace's turns)", fontsize=9, color=INK)
     figure.supylabel("share of traces with this label", fontsize=9, color=INK)
-    _headed(
+    headed(
         figure,
         "Scores of the golden set by label",
         "Upwards: violations. Downwards: harmless. Dashed: threshold; at it or to its right a trace is flagged.",
@@ -165,11 +165,11 @@ def slice_figure(result: Mapping[str, Any], column: str, values: Mapping[str, An
         axes.set_xticklabels(["0", "25%", "50%", "75%", "100%"])
         axes.grid(axis="x", color="#E6E6E6", linewidth=0.6)
         axes.set_axisbelow(True)
-        _bare(axes)
-    left.set_yticks(range(len(names)), [_plain(name) for name in names])
+        bare(axes)
+    left.set_yticks(range(len(names)), [plain_label(name) for name in names])
     left.set_ylim(-0.6, max(len(names), 3) - 0.4)
     hidden = len(values) - len(names)
-    _headed(
+    headed(
         figure,
         f"Composite by {column}" + (f": the {len(names)} largest of {len(values)} values" if hidden else ""),
         f"Bars: {100 * result['confidence_level']:g}% Wilson intervals, as if traces were independent. "
@@ -199,7 +199,7 @@ def _slice_panel(
         axes.text(1.15, y, str(n), fontsize=7, color=GREY, va="center", ha="right")
 
 
-def _grid(n: int, *, height: float) -> tuple[Figure, list[Axes]]:
+def panel_grid(n: int, *, height: float) -> tuple[Figure, list[Axes]]:
     """Make a figure of n panels, at most three a row."""
     from matplotlib.figure import Figure
 
@@ -210,11 +210,12 @@ def _grid(n: int, *, height: float) -> tuple[Figure, list[Axes]]:
     for axes in panels[n:]:
         axes.set_visible(False)
     for axes in panels[:n]:
-        _bare(axes)
+        bare(axes)
     return figure, panels[:n]
 
 
-def _bare(axes: Axes) -> None:
+def bare(axes: Axes) -> None:
+    """Leave an axes its left and bottom line, in grey."""
     axes.tick_params(labelsize=8, colors=INK, length=2)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
@@ -224,17 +225,21 @@ def _bare(axes: Axes) -> None:
 
 def _titled(axes: Axes, name: str, status: str) -> None:
     shown = name if status == "measured" else f"{name} ({status.replace('_', ' ')})"
-    axes.set_title(_plain(shown), fontsize=9, color=INK, loc="left")
+    axes.set_title(plain_label(shown), fontsize=9, color=INK, loc="left")
 
 
-def _headed(figure: Figure, title: str, legend: str) -> None:
-    figure.suptitle(f"{_plain(title)}\n\n", fontsize=11, color=INK, x=0.01, ha="left", fontweight="bold")
-    figure.text(0.01, 1 - 0.36 / figure.get_figheight(), _plain(legend), fontsize=8, color=INK, va="top")
+def headed(figure: Figure, title: str, legend: str) -> None:
+    """Put a title and a line that explains the marks above all panels."""
+    figure.suptitle(f"{plain_label(title)}\n\n", fontsize=11, color=INK, x=0.01, ha="left", fontweight="bold")
+    figure.text(0.01, 1 - 0.36 / figure.get_figheight(), plain_label(legend), fontsize=8, color=INK, va="top")
 
 
-def _plain(text: str) -> str:
+def plain_label(text: str) -> str:
     """Show an untrusted name: no control characters, and a dollar sign that does not begin a formula."""
     return printable(text).replace("$", r"\$")
 
 
-__all__ = ["calibration_figures", "roc_figure", "score_figure", "slice_figure"]
+__all__ = [
+    "BLUE", "GREY", "INK", "ORANGE", "bare", "calibration_figures", "headed", "panel_grid", "plain_label",
+    "roc_figure", "score_figure", "slice_figure",
+]  # fmt: skip

@@ -5,6 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tasks.reporting.simulation import (
+    cell_rows,
+    explanations,
+    fit_of,
+    optimism_rows,
+    summary_rows,
+    title_of,
+    verdict_of,
+)
 from tasks.reporting.terminal import STATUS_MEANING, limits, percent, printable
 
 # With : @ and . since an address that stands alone becomes a link.
@@ -65,6 +74,36 @@ def calibration_markdown(document: Mapping[str, Any], links: Sequence[str] = ())
     if golden is not None:
         lines.append(f"Golden set: {golden['n_traces']} traces, {golden['n_clusters']} clusters.")
     return _assembled(document, lines, [*result["notes"], *composite["notes"]], links)
+
+
+MAX_ROWS = 12
+"""Cells of a simulation in Markdown; all are in the record."""
+
+
+def simulation_markdown(document: Mapping[str, Any], links: Sequence[str] = ()) -> str:
+    """Show a simulation: the verdict, the intervals over all cells, and the worst cells."""
+    result = document["result"]
+    certified = result["calibration"]
+    title = f"Simulation, stage {result['stage']}" if certified is None else "Certificate"
+    cells = cell_rows(result)
+    lines = [f"# {title}", "", plain_text(title_of(document)), "", f"**{verdict_of(document)}**", ""]
+    lines += [*_table(summary_rows(result)), "", *_table(cells[:MAX_ROWS]), ""]
+    if len(cells) > MAX_ROWS:
+        lines += [f"Lowest coverage first; {len(cells) - MAX_ROWS} more cells are in the record."]
+    lines += explanations(cells)
+    if optimism := optimism_rows(result):
+        lines += ["", "J of the composite, mean over calibrations:", "", *_table(optimism[:MAX_ROWS])]
+    if (fit := fit_of(result)) is not None:
+        lines += ["", fit]
+    return _assembled(document, lines, result["notes"], links)
+
+
+def _table(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """Write rows of our own text as a table."""
+    if not rows:
+        return []
+    head = [f"| {' | '.join(rows[0])} |", f"|{'---:|' * len(rows[0])}"]
+    return [*head, *(f"| {' | '.join(row.values())} |" for row in rows)]
 
 
 def _judge(result: Mapping[str, Any]) -> str:

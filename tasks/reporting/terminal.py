@@ -121,7 +121,7 @@ def calibration_report(document: Mapping[str, Any]) -> RenderableType:
             )
         )
     lines += [table, *_ceiling(result["composite"]), Text(_basis(document), style="dim")]
-    return Group(*lines, *_slices(result), *_notes(result, rows))
+    return Group(*lines, *_slices(document), *_notes(result, rows))
 
 
 def _basis(document: Mapping[str, Any]) -> str:
@@ -133,15 +133,22 @@ def _basis(document: Mapping[str, Any]) -> str:
             "Sensitivity, specificity and J are apparent: the traces that chose the threshold also judge it, and the\n"
             "optimism of that was not taken off."
         )
+    if document["spec"]["optimism"]["method"] == "holdout":
+        return (
+            "Sensitivity, specificity and J come from one half of the golden set, the thresholds from the other;\n"
+            "counts are of the half that measured."
+        )
     return (
         "Sensitivity, specificity and J are corrected for the optimism of a threshold tuned on the same traces;\n"
         "counts are at the deployed threshold, before that correction."
     )
 
 
-def _slices(result: Mapping[str, Any]) -> Iterable[RenderableType]:
-    """Show where the composite is worst: for each slice column the slices with the lowest apparent rates."""
-    for column, slices in result["slices"].items():
+def _slices(document: Mapping[str, Any]) -> Iterable[RenderableType]:
+    """Show where the composite is worst: for each slice column the slices with the lowest rates."""
+    holdout = document["spec"].get("optimism", {}).get("method") == "holdout"
+    basis = "of the half that measured" if holdout else "apparent"
+    for column, slices in document["result"]["slices"].items():
         table = _table("lowest sensitivity", "sens.", "positives", "lowest specificity", "spec.", "negatives")
         sides = (
             _lowest(slices, "sensitivity", "true_positives", "n_positive"),
@@ -149,7 +156,7 @@ def _slices(result: Mapping[str, Any]) -> Iterable[RenderableType]:
         )
         for left, right in itertools.zip_longest(*sides, fillvalue=("", "", "")):
             table.add_row(words(left[0]), *left[1:], words(right[0]), *right[1:])
-        yield Text("Composite by ").append(printable(column)).append(f" ({counted(len(slices), 'slice')}, apparent)")
+        yield Text("Composite by ").append(printable(column)).append(f" ({counted(len(slices), 'slice')}, {basis})")
         yield table
 
 
@@ -198,10 +205,31 @@ def measurement_report(document: Mapping[str, Any]) -> RenderableType:
         ),
         _headline(composite),
     ]
-    lines += [_rates(result), _accounting(result)]
+    lines += [_rates(result), _accounting(result), *_certificate(result)]
     rows = [("composite", composite["prevalence"])]
     rows += [(name, row["prevalence"]) for name, row in result.get("categories", {}).items()]
     return Group(*lines, *_meanings(rows), *_notes(result, rows))
+
+
+def _certificate(result: Mapping[str, Any]) -> Iterable[RenderableType]:
+    """Say what is known of the interval's coverage."""
+    certificate = result["calibration"].get("certificate")
+    if certificate is not None:
+        covered = f"{percent(certificate['coverage'])} ± {100 * certificate['mc_error']:.1f}"
+        yield Text(
+            f"certificate {certificate['id'][:12]}: the interval covered {covered} of simulated truths where it did "
+            f"worst, {percent(certificate['mean_coverage'])} on average",
+            style="" if certificate["sufficient"] else "red",
+        )
+
+
+def certificate_hint(document: Mapping[str, Any]) -> Text | None:
+    """Say how a measurement without a certificate gets one; in one line, since it holds a command."""
+    link = document["result"]["calibration"]
+    if not link["id"] or link["certificate"] is not None:
+        return None
+    uri = next(item["uri"] for item in document["inputs"] if item["role"] == "calibration")
+    return words(f"no certificate: `assay simulate --calibration {uri}` shows how well the interval covers", "dim")
 
 
 def _headline(composite: Mapping[str, Any]) -> Text:

@@ -14,7 +14,10 @@ from tasks.tracking.connection import connected
 from tasks.tracking.measurements import log_measurement
 from tasks.tracking.outbox import Promotion, Upload
 from tasks.tracking.registry import Registered
+from tasks.tracking.simulations import log_simulation
 from tasks.tracking.uris import tracking_uri, without_credentials
+
+_LOGS = {"calibration": log_calibration, "measurement": log_measurement, "simulation": log_simulation}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +73,7 @@ def track(written: Written, uri: str, *, register: bool = False, promotion: Prom
 
 def _delivered(upload: Upload) -> Tracked:
     with connected(upload.uri) as client:
-        log = log_calibration if upload.kind == "calibration" else log_measurement
-        run = log(client, upload)
+        run = _LOGS[upload.kind](client, upload)
         tracked = Tracked(record=upload.id, uri=upload.uri, run_id=run.id, existed=run.finished)
         if upload.register:
             tracked = _registered(client, upload, tracked)

@@ -134,6 +134,7 @@ def tags(document: Document) -> dict[str, str]:
     """Return what a record is found by."""
     result = document["result"]
     composite, golden = result["composite"], result.get("golden") or {}
+    certificate = result.get("calibration", {}).get("certificate")
     calibration = result["calibration"]["id"] if "calibration" in result else document["id"]
     named = {
         "record.id": document["id"],
@@ -146,8 +147,53 @@ def tags(document: Document) -> dict[str, str]:
         "calibration.source": result.get("calibration_source") or result["calibration"]["source"],
         "target": result.get("target"),
         "status": composite.get("status") or composite["prevalence"]["status"],
+        **(certificate_tags(certificate["id"], certificate) if certificate else {}),
     }
     return {name: clipped(value) for name, value in named.items() if value}
+
+
+def simulation_metrics(document: Document) -> Metrics:
+    """Return the coverage of the worst cell, of all cells, and of each interval."""
+    result = document["result"]
+    metrics = {
+        name: float(result[name]) for name in ("coverage", "mc_error", "mean_coverage", "replications", "n_cells")
+    }
+    for name, found in sorted(result["methods"].items()):
+        row = {"mean": found["mean"], "minimum": found["minimum"], "mean_width": found["mean_width"]}
+        metrics |= {key(f"{name}.{field}"): float(value) for field, value in row.items() if value is not None}
+    return dict(list(metrics.items())[:MAX_METRICS])
+
+
+def simulation_parameters(document: Document) -> dict[str, str]:
+    """Return all that determined a simulation: the spec flattened, seed, versions."""
+    named: dict[str, Any] = {f"spec.{name}": value for name, value in _flat(document["spec"])}
+    named |= {f"version.{name}": value for name, value in document["software"].items()}
+    named |= {"seed": document["seed"], "method": document["result"]["method"]}
+    return {key(name): clipped(value) for name, value in sorted(named.items()) if value is not None}
+
+
+def simulation_tags(document: Document) -> dict[str, str]:
+    """Return what a simulation is found by."""
+    certified = document["result"]["calibration"] or {}
+    named = {
+        "record.id": document["id"],
+        "record.schema": document["schema"],
+        "record.created": document["created"],
+        "stage": str(document["spec"]["stage"]),
+        "calibration.id": certified.get("id"),
+        "instrument": certified.get("instrument"),
+        "sufficient": str(document["result"]["sufficient"]).lower(),
+    }
+    return {name: clipped(value) for name, value in named.items() if value}
+
+
+def certificate_tags(record_id: str, coverage: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a calibration, or a measurement with it, says of its certificate."""
+    return {
+        "certificate.id": record_id,
+        "certificate.coverage": f"{coverage['coverage']:.4f}",
+        "certificate.sufficient": str(coverage["sufficient"]).lower(),
+    }
 
 
 def judge_name(document: Document) -> str:
@@ -215,6 +261,7 @@ def measurement_text(document: Document) -> str:
         headline,
         "",
         made_with,
+        *certificate_lines(result["calibration"].get("certificate")),
         "",
         "| | flagged | corrected | interval | status |",
         "|---|---:|---:|---:|---|",
@@ -225,6 +272,18 @@ def measurement_text(document: Document) -> str:
         figures = (percent(observed), percent(rate.get("value")), limits(rate.get("interval")))
         lines.append(f"| {cell(name)} | {' | '.join(figures)} | {rate.get('status', 'diagnostic')} |")
     return "\n".join(lines)
+
+
+def certificate_lines(certificate: Mapping[str, Any] | None) -> list[str]:
+    """Say in Markdown what a measurement's certificate comes to, and loudly where it is not enough."""
+    if certificate is None:
+        return []
+    covered = f"{percent(certificate['coverage'])} of simulated truths where it did worst"
+    level = f"{100 * certificate['confidence_level']:g}%"
+    told = f"Certificate {certificate['id'][:12]}: the {level} interval covered {covered}."
+    if not certificate["sufficient"]:
+        told = f"**{told} That is too few for it to be evidence.**"
+    return ["", told]
 
 
 def cell(text: object) -> str:

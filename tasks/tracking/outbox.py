@@ -81,7 +81,7 @@ class Upload:
 
     @property
     def kind(self) -> str:
-        """``calibration`` or ``measurement``."""
+        """``calibration``, ``measurement`` or ``simulation``."""
         return str(self.document["schema"]).partition("/")[0].removeprefix("assay.")
 
     def output_files(self) -> dict[str, Path]:

@@ -240,6 +240,30 @@ def test_figures_that_differ_are_named_and_rounding_is_no_difference() -> None:
     ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Grown:
+    """A record that got a field in a later version."""
+
+    rate: float
+    categories: dict[str, float]
+    later: float | None = None
+
+
+def test_a_record_from_before_a_field_existed_differs_in_nothing_else() -> None:
+    now = Grown(rate=0.5, categories={"hate": 0.1, "violence": 0.2}, later=0.7)
+    before = {"rate": 0.5, "categories": {"hate": 0.1, "violence": 0.2}}
+    assert list(differences_of(before, now, "result")) == []
+    assert list(differences_of(before | {"later": 0.6}, now, "result")) == [
+        "result.later: recorded 0.6, re-derived 0.7"
+    ]
+    assert list(differences_of(before | {"categories": {"hate": 0.1}}, now, "result")) == [
+        "result.categories.violence is only in the re-derived one"
+    ]
+    assert list(differences_of({"categories": before["categories"]}, now, "result")) == [
+        "result.rate is only in the re-derived one"
+    ]
+
+
 @given(values, values)
 def test_equal_documents_have_no_differences_and_others_have_one(one: Any, other: Any) -> None:
     assert list(differences_of(plain(one), plain(one), "x")) == []

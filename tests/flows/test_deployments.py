@@ -95,7 +95,9 @@ def test_templates_are_json_and_keep_the_types_that_the_flow_wants(deployment: d
 
 
 def test_a_changed_judge_without_scores_is_to_run(document: dict[str, Any]) -> None:
-    (trigger,) = (t for item in document["deployments"] for t in item["triggers"] if t["expect"] == [JUDGE_CHANGED])
+    (trigger,) = (
+        t for item in document["deployments"] for t in item.get("triggers", []) if t["expect"] == [JUDGE_CHANGED]
+    )
     payload = {key: value for key, value in PAYLOADS[JUDGE_CHANGED].items() if key != "scores"}
     assert rendered(trigger, payload)["scores"] is None
 
@@ -109,6 +111,15 @@ def test_events_of_the_resources_that_assay_announces_are_matched(deployment: di
     pattern = trigger["match"]["prefect.resource.id"]
     assert trigger["expect"][0].startswith(pattern.removesuffix("*"))
     assert trigger["enabled"] is True
+
+
+def test_a_simulation_is_started_by_hand_one_at_a_time(project: Path, document: dict[str, Any]) -> None:
+    (found,) = (item for item in document["deployments"] if item["name"] == "simulate")
+    assert flow_of(found).name == "simulate"
+    assert (project / found["entrypoint"].partition(":")[0]).is_file()
+    assert found["concurrency_limit"] == {"limit": 1, "collision_strategy": "ENQUEUE"}
+    assert "triggers" not in found
+    assert flow_of(found).validate_parameters(found["parameters"]) is not None
 
 
 def test_schedules_wait_until_somebody_switches_them_on(document: dict[str, Any]) -> None:

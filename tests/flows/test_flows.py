@@ -288,6 +288,46 @@ def runs_of(store: str, record: str) -> list[Any]:
         return list(client.search_runs(experiments, f"tags.`record.id` = '{record}'"))
 
 
+@pytest.mark.e2e
+def test_a_simulation_is_the_same_record_as_a_flow_with_artifacts_and_is_not_computed_twice(
+    server: str, assay: Any, world: Any, tmp_path: Path, run_of: Any, artifacts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.pipelines.simulation import run_simulation
+    from flows.simulate import simulate
+
+    reference, grid = str(world.calibration), {"n_units": [60], "prevalences": [0.1]}
+    direct = run_simulation(calibration=reference, replications=4, grid=grid, output=tmp_path / "c1.json")
+    told = assay(
+        "simulate", "--calibration", reference, "--replications", "4", "--units", "60", "--prevalence", "0.1",
+        "--orchestrate", "-o", tmp_path / "c2.json", "--json",
+    )  # fmt: skip
+    assert told.code == 0, told.err
+    assert content(direct.document) == content(told.record)
+    run = run_of("simulate")
+    assert run["name"] == f"certify {reference}"
+    shown = artifacts(run)
+    assert "**The Lang-Reiczigel interval of 95% covers" in shown["simulation"]
+    assert f"Record `{told.record['id']}`" in shown["simulation"]
+    assert [row["units"] for row in json.loads(shown["simulation-cells"])] == ["60"]
+    assert "find this certificate by themselves" in told.err
+
+    with monkeypatch.context() as patch:
+        patch.setattr("flows.pipelines.simulation.carried_out", lambda *_, **__: pytest.fail("computed again"))
+        again = simulate(calibration=reference, replications=4, grid=grid, workers=1, output=str(tmp_path / "c3.json"))
+    assert content(again.document) == content(direct.document)
+    measured = assay(
+        "measure", world.production, "--calibration", reference, "-o", tmp_path / "m.json", "--orchestrate"
+    )
+    assert measured.code == 0, measured.err
+    link = json.loads((tmp_path / "m.json").read_text())["result"]["calibration"]["certificate"]
+    assert link["id"] == direct.document["id"]
+
+    simulate(stage=1, grid={"n_units": [20], "rates": [0.1]}, workers=1, output=str(tmp_path / "s.json"))
+    assert run_of("simulate")["name"] == "simulate stage 1"
+    with pytest.raises(InputError, match="name a calibration or an instrument"):
+        simulate(calibration=reference, instrument=str(world.instrument))
+
+
 # --- the champion -------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,9 @@ import pytest
 import core.instrument.spec as specs
 from core.errors import InputError
 from core.instrument.spec import DeclaredSpec, InstrumentSpec, JudgeIdentity, MeasurementSpec
-from tasks.specs import MAX_SPEC_BYTES, build_spec, load_declared, load_instrument, load_spec
+from core.records import plain
+from core.simulation.spec import CertificateSpec, ChainSpec, CorrectionSpec, ObservedRateSpec
+from tasks.specs import MAX_SPEC_BYTES, build_simulation, build_spec, load_declared, load_instrument, load_spec
 
 KINDS = [
     kind for _, kind in inspect.getmembers(specs, dataclasses.is_dataclass) if kind.__module__ == specs.__name__
@@ -88,7 +90,7 @@ def test_the_sweep_of_specs_finds_them() -> None:
         ("judge: lexical", "judge: "),
         ("judge: {version: 2026-10-01}", "judge.version: "),
         ("kind: predictions", "kind: Input should be 'scores' or 'detections'"),
-        ("optimism: {method: holdout}", "optimism.method: "),
+        ("optimism: {method: jackknife}", "optimism.method: "),
         ("turn_bins: [1, two]", "turn_bins.1: "),
         ("name: [", "is not a spec"),
         ("detection_floor: 0", "detection_floor"),
@@ -210,3 +212,27 @@ def test_a_spec_that_is_not_there_or_is_a_folder_is_a_message(tmp_path: Path) ->
         load_instrument(tmp_path / "none.yaml")
     with pytest.raises(InputError, match="cannot be read: Is a directory"):
         load_instrument(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        ObservedRateSpec(n_units=(5,), rates=(0.1,)), CorrectionSpec(replications=7), CertificateSpec(seed=3),
+        ChainSpec(instrument=InstrumentSpec(name="x", allow_unmatched=True, turn_bins=(2, 4)), unlabelled=0.1),
+    ],
+    ids=lambda spec: str(spec.stage),
+)  # fmt: skip
+def test_the_spec_of_a_simulation_comes_back_from_its_record(spec: Any) -> None:
+    assert build_simulation(plain(spec), "record") == spec
+
+
+@pytest.mark.parametrize("stage", [4, "three", None, [1], True])
+def test_a_simulation_of_another_stage_is_refused(stage: Any) -> None:
+    with pytest.raises(InputError):
+        build_simulation({"stage": stage}, "record")
+
+
+def test_a_nested_key_that_is_unknown_or_no_answer_is_told() -> None:
+    for key, value in (("allow_unmatchd", False), ("seed", True)):
+        with pytest.raises(InputError, match=key):
+            build_simulation(plain(ChainSpec()) | {"instrument": {"name": "x", key: value}}, "record")

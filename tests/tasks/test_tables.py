@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,9 +14,10 @@ from hypothesis import strategies as st
 
 from core.data.golden import GoldenSet
 from core.errors import InputError
+from core.instrument.golden_table import GoldenTable, cluster_codes
 from tasks.checking import check, kind_of
 from tasks.storage import InputFile
-from tasks.tables import load_golden, load_texts
+from tasks.tables import load_golden, load_texts, read_golden_maxima, write_golden_maxima
 
 IN_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
 
@@ -207,3 +209,51 @@ def test_a_check_of_detections_counts_them_on_the_trace(tmp_path: Path) -> None:
     found = check(files(tmp_path, a=content), "detections")
     assert found["any detected"] == 1
     assert [row["detected"] for row in found["categories"].values()] == [1, 1]
+
+
+# --- golden maxima ------------------------------------------------------------------------------------------------
+
+
+def golden_table(clusters: tuple[str, ...] | None) -> GoldenTable:
+    codes = cluster_codes(clusters or [None] * 4)
+    return GoldenTable(
+        trace_ids=("a", "b", "c", "d"),
+        categories=("hate", "a category"),
+        labels=np.array([[1, 0], [0, -1], [-1, 1], [0, 0]]),
+        maxima=np.array([[0.9, 0.1], [0.25, -np.inf], [0.5, 1.0], [0.0, 0.125]]),
+        missing=np.array([[False, False], [False, True], [True, False], [False, False]]),
+        n_turns=np.array([1, 3, 2, 9]),
+        cluster_names=clusters,
+        clusters=codes,
+        clustered=bool(np.bincount(codes).max() > 1),
+        slices={"topic": ("x", None, "y", "x")},
+        n_unmatched=2,
+    )
+
+
+@pytest.mark.parametrize("clusters", [None, ("t", "", "t", "u")])
+@pytest.mark.parametrize("order", [("hate", "a category"), ("a category", "hate")])
+def test_golden_maxima_are_read_back_as_they_were_in_any_order_of_categories(
+    clusters: tuple[str, ...] | None, order: tuple[str, ...], tmp_path: Path
+) -> None:
+    table = golden_table(clusters)
+    assert write_golden_maxima(table, tmp_path / "m.parquet") == 4
+    file = InputFile(path=tmp_path / "m.parquet", name="m.parquet")
+    found = read_golden_maxima(file, order, n_unmatched=2)
+    columns = [table.categories.index(name) for name in order]
+    assert (found.categories, found.trace_ids, found.slices) == (order, table.trace_ids, table.slices)
+    assert found.labels.tolist() == table.labels[:, columns].tolist()
+    assert found.missing.tolist() == table.missing[:, columns].tolist()
+    scored = ~found.missing
+    assert found.maxima[scored].tolist() == table.maxima[:, columns][scored].tolist()
+    assert found.n_turns.tolist() == table.n_turns.tolist()
+    assert found.clusters.tolist() == table.clusters.tolist()
+    assert (found.cluster_names, found.clustered, found.n_unmatched) == (clusters, clusters is not None, 2)
+
+
+def test_another_table_is_no_golden_maxima(tmp_path: Path) -> None:
+    write_golden_maxima(golden_table(None), tmp_path / "m.parquet")
+    (tmp_path / "text.parquet").write_text("not Parquet")
+    for name, categories in (("m.parquet", ["violence"]), ("text.parquet", ["hate"])):
+        with pytest.raises(InputError, match="is no golden_maxima file of"):
+            read_golden_maxima(InputFile(path=tmp_path / name, name=name), categories)

@@ -21,6 +21,7 @@ from core.inference.prevalence import (
     Method,
     PrevalenceInterval,
     bootstrap_interval,
+    bootstrap_intervals,
     corrected_prevalence,
     delta_interval,
     effective_prevalence,
@@ -28,6 +29,7 @@ from core.inference.prevalence import (
     judge_shift_sensitivity,
     lang_reiczigel_interval,
     melded_interval,
+    melded_intervals,
     rogan_gladen,
     youden_low,
 )
@@ -553,3 +555,38 @@ def test_shifts_of_the_judge_show_the_rate_each_would_give() -> None:
 
 def test_a_shift_that_leaves_a_judge_no_better_than_chance_has_no_rate() -> None:
     assert [row.value for row in judge_shift_sensitivity(0.5, 0.55, 0.55)][:2] == [None, pytest.approx(1.0)]
+
+
+# ---- many data sets at a time
+
+MANY = {"melded": melded_intervals, "bootstrap": bootstrap_intervals}
+SETS = [
+    (60, 200, 45, 50, 95, 100),
+    (0, 100, 50, 50, 50, 50),  # shapes of zero: points, which take no random numbers
+    (12.5, 80.2, 20.1, 25.7, 40.0, 44.4),
+    (100, 100, 30, 50, 50, 50),
+    (0.2, 0.7, 0.6, 0.9, 3.0, 3.5),
+]
+
+
+@pytest.mark.parametrize("method", ["melded", "bootstrap"])
+@pytest.mark.parametrize("row", SETS)
+def test_a_single_data_set_gives_the_same_interval_alone_and_as_a_list(row: Any, method: Method) -> None:
+    (interval,) = MANY[method]([counts_of(row)], 0.95, np.random.default_rng(5), 2_000)
+    assert interval == interval_of(counts_of(row), method)
+
+
+@pytest.mark.parametrize("method", ["melded", "bootstrap"])
+def test_each_of_many_data_sets_has_the_interval_that_it_has_alone(method: Method) -> None:
+    together = MANY[method]([counts_of(row) for row in SETS], 0.95, np.random.default_rng(1), 100_000)
+    assert len(together) == len(SETS)
+    for row, interval in zip(SETS, together, strict=True):
+        (alone,) = MANY[method]([counts_of(row)], 0.95, np.random.default_rng(2), 100_000)
+        assert (interval.low, interval.high) == pytest.approx((alone.low, alone.high), abs=0.01), row
+
+
+@pytest.mark.parametrize("method", ["melded", "bootstrap"])
+def test_of_no_data_set_there_is_no_interval_and_one_without_a_corrected_rate_stops_all(method: Method) -> None:
+    assert MANY[method]([], 0.95, np.random.default_rng(1), 100) == []
+    with pytest.raises(UndefinedError, match="J above 0"):
+        MANY[method]([counts_of(SETS[0]), counts_of((5, 10, 1, 10, 1, 10))], 0.95, np.random.default_rng(1), 100)

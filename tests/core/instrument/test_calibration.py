@@ -106,6 +106,21 @@ def test_a_trained_judge_on_hatecheck_is_measured_with_templates_as_clusters(
     assert hate.youden_j_low < independent.youden_j_low - 0.02
 
 
+@pytest.mark.parametrize(
+    "judge", ["altprofanity__hatecheck", "hatesonar_hate__hatecheck", "minilm_hatecheck_groupcv__hatecheck"]
+)
+def test_templates_make_j_less_certain_than_independent_traces_would(
+    shared: Path, hatecheck: GoldenSet, judge: str
+) -> None:
+    """Measured on HateCheck: a standard error of J 1.1 to 2.4 times the independent one."""
+    spec = InstrumentSpec(optimism=OptimismSpec(method="none"))
+    hate = calibrated(shared, hatecheck, {"hate": judge}, spec).categories["hate"]
+    variances = [rate * (1 - rate) for rate in (hate.apparent.sensitivity, hate.apparent.specificity)]
+    alone = variances[0] / hate.n_positive + variances[1] / hate.n_negative
+    clustered = variances[0] / hate.effective.n_positive + variances[1] / hate.effective.n_negative
+    assert 1.1 <= np.sqrt(clustered / alone) <= 2.4
+
+
 def test_hatecheck_speaks_for_single_turns_only(minilm: Calibration) -> None:
     production = pd.DataFrame(
         {"trace_id": np.repeat(range(400), 4), "turn": list(range(4)) * 400, "hate": [0.0, 0.1, 0.2, 0.7] * 400}

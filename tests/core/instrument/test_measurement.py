@@ -12,13 +12,13 @@ import pytest
 import core
 from core.data.scores import ScoreBatch
 from core.errors import UndefinedError
-from core.inference.intervals import normal_quantile
+from core.inference.intervals import clopper_pearson, jeffreys, normal_quantile
 from core.inference.prevalence import Counts, lang_reiczigel_interval
 from core.instrument.calibrated import Calibration, deployable
 from core.instrument.collapse import Units
 from core.instrument.declared import declared_calibration
 from core.instrument.detections import measure_detections
-from core.instrument.measured import Measurement, Prevalence
+from core.instrument.measured import CertificateLink, Measurement, ObservedInterval, Prevalence
 from core.instrument.measurement import measure
 from core.instrument.spec import (
     DeclaredRates,
@@ -29,7 +29,7 @@ from core.instrument.spec import (
     OptimismSpec,
 )
 from core.instrument.tally import Tally, UnitCounts
-from core.records import plain
+from core.records import build, plain
 
 Z95 = normal_quantile(0.95)
 GOOD = (1, 90, 100, 190, 200)  # one turn: sensitivity .90, specificity .95
@@ -71,6 +71,34 @@ def test_the_papers_literal_figure_keeps_apparent_rates_when_the_corrected_one_i
     assert off.used == off.resamples == 200
     assert rate.effective.sensitivity == pytest.approx(0.90 - off.sensitivity, abs=1e-12)
     assert rate.effective.specificity == pytest.approx(0.95 - off.specificity, abs=1e-12)
+
+
+def test_clopper_pearson_and_jeffreys_stand_beside_the_papers_interval(lab: Any) -> None:
+    beside = lab.measured(lab.calibrated(GOOD), (1, 5, 100)).composite.observed_interval
+    exact = beside.clopper_pearson
+    assert (exact.low, exact.high) == pytest.approx((0.0164318791821, 0.1128349111055), abs=1e-10)  # R binom.test
+    assert exact.low < beside.jeffreys.low < 0.05 < beside.jeffreys.high < exact.high
+    assert beside.method == "modified_wilson"
+
+
+def test_the_limits_beside_are_on_the_same_effective_counts_and_level(lab: Any) -> None:
+    found = lab.measured(lab.calibrated(GOOD), (1, 120, 400), units_a_trace=10, confidence_level=0.9)
+    beside = found.composite.observed_interval
+    assert beside.n_effective < 40
+    for limits, made in ((beside.clopper_pearson, clopper_pearson), (beside.jeffreys, jeffreys)):
+        assert (limits.low, limits.high) == made(0.3, beside.n_effective, confidence_level=0.9)
+
+
+def test_without_an_interval_there_are_no_limits_beside_it(lab: Any) -> None:
+    beside = lab.measured(lab.calibrated(GOOD), (1, 1, 1)).composite.observed_interval
+    assert (beside.clopper_pearson, beside.jeffreys) == (None, None)
+
+
+def test_records_from_before_the_limits_beside_stay_readable(lab: Any) -> None:
+    now = plain(lab.measured(lab.calibrated(GOOD), (1, 5, 100)).composite.observed_interval)
+    before = {name: value for name, value in now.items() if name not in ("clopper_pearson", "jeffreys")}
+    read = build(ObservedInterval, before)
+    assert (read.low, read.high, read.jeffreys) == (now["low"], now["high"], None)
 
 
 # ---- edges of the counts
@@ -482,9 +510,37 @@ def _counts(units: list[tuple[int, int, int]], n_categories: int = 1, traces: li
     return tally.finish()
 
 
-def _measure(counts: UnitCounts, calibration: Calibration, spec: MeasurementSpec | None = None) -> Measurement:
+def _measure(
+    counts: UnitCounts, calibration: Calibration, spec: MeasurementSpec | None = None, **more: Any
+) -> Measurement:
     spec = spec or MeasurementSpec(instrument="i", seed=1)
-    return measure(counts, calibration, spec, calibration_id="", judge=JudgeIdentity(), judge_source="assumed")
+    return measure(counts, calibration, spec, calibration_id="", judge=JudgeIdentity(), judge_source="assumed", **more)
+
+
+@pytest.mark.parametrize(
+    ("changed", "notes"),
+    [
+        ({}, []),
+        ({"coverage": 0.871, "sufficient": False}, ["covered only 87.1% of simulated truths where it did worst"]),
+        ({"confidence_level": 0.9}, ["the certificate was made at 90%; how intervals of 95% cover was not simulated"]),
+    ],
+)
+def test_a_certificate_is_carried_and_what_it_says_against_the_interval_is_noted(
+    changed: dict[str, Any], notes: list[str], lab: Any
+) -> None:
+    plain_link = {
+        "id": "c", "coverage": 0.95, "mc_error": 0.01, "mean_coverage": 0.96, "confidence_level": 0.95,
+        "sufficient": True,
+    }  # fmt: skip
+    link = CertificateLink(**{**plain_link, **changed})
+    counts, calibration = _counts([(0, 0, 1)] * 100), lab.calibrated(GOOD)
+    with_it, without = _measure(counts, calibration, certificate=link), _measure(counts, calibration)
+    assert with_it.calibration.certificate == link
+    added = [note for note in with_it.notes if note not in without.notes]
+    assert len(added) == len(notes)
+    assert all(said in note for said, note in zip(notes, added, strict=True))
+    assert without.calibration.certificate is None
+    assert plain(with_it.composite) == plain(without.composite)
 
 
 def test_permuted_rows_give_the_same_measurement(lab: Any) -> None:

@@ -14,7 +14,7 @@ from core.instrument.calibration import calibrated_judge
 from core.instrument.declared import declared_calibration
 from core.instrument.golden_table import GoldenTable
 from core.instrument.spec import DeclaredRates, DeclaredSpec, InstrumentSpec, JudgeIdentity, OptimismSpec
-from core.simulation.certificate import _fitted, _fixed, _likeness, certificate_stage
+from core.simulation.certificate import LEAST_J, _fitted, _fixed, _likeness, certificate_stage
 from core.simulation.draws import DrawnGolden, Turns, golden_table
 from core.simulation.population import CategoryLaw, Population, patterns_of
 from core.simulation.simulated import Simulation
@@ -136,6 +136,54 @@ def test_a_declared_calibration_is_certified_from_its_counts() -> None:
     assert found.calibration.composite.simulated_sensitivity == 0.85
     assert found.coverage > 0.9
     assert "declared" in found.notes[0]
+
+
+def test_coverage_of_a_declared_calibration_is_that_of_the_interval_it_declares() -> None:
+    """At 50 a class and a rate of .5% the papers' delta interval covers about 90% (STATISTICS.md section 3)."""
+    rates = DeclaredRates(
+        threshold=0.5, sensitivity=0.9, n_positive=50, specificity=0.95, n_negative=50, source="vendor card"
+    )
+    declared = DeclaredSpec(
+        name="vendor", judge=JudgeIdentity(name="v", version="1"), interval="delta", categories={"hate": rates},
+        composite=replace(rates, threshold=None),
+    )  # fmt: skip
+    asked = replace(SPEC, prevalences=(0.005,), replications=500)
+    found = certified(declared_calibration(declared), None, asked)
+    by_default = certified(declared_calibration(replace(declared, interval="lang_reiczigel")), None, asked)
+    assert (found.method, by_default.method) == ("delta", "lang_reiczigel")
+    assert found.coverage == found.methods["delta"].minimum == by_default.methods["delta"].minimum
+    assert not found.sufficient
+    assert by_default.sufficient
+
+
+def test_a_category_worse_than_chance_is_simulated_just_above_it(independent: tuple[Calibration, GoldenTable]) -> None:
+    calibration, table = independent
+    hopeless = replace(calibration.categories["hate"], sensitivity=1.0, specificity=0.0, n_positive=10, n_negative=500)
+    found = certified(replace(calibration, categories={**calibration.categories, "hate": hopeless}), table).calibration
+    assert found is not None
+    fit = found.categories["hate"]
+    assert fit.simulated_sensitivity + fit.simulated_specificity - 1.0 == pytest.approx(LEAST_J, abs=0.01)
+
+
+def test_a_simulated_composite_that_is_the_better_judge_is_said(independent: tuple[Calibration, GoldenTable]) -> None:
+    calibration, table = independent
+    assert not any("better judge" in note for note in certified(calibration, table).notes)
+    sensitivity = calibration.composite.sensitivity
+    assert sensitivity is not None
+    worse = replace(calibration, composite=replace(calibration.composite, sensitivity=sensitivity - 0.15))
+    assert any("coverage of a better judge" in note for note in certified(worse, table).notes)
+
+
+def test_likeness_is_over_traces_with_composite_truth() -> None:
+    calibration, table = calibrated(size=6, common=0.6, n=1200)
+    golden = _fixed(table, [0, 1, 2])
+    n, last = 600, int(golden.clusters.max())
+    more = replace(
+        golden,
+        labels=np.concatenate([golden.labels, np.full((n, 3), -1)]),
+        clusters=np.concatenate([golden.clusters, np.full(n, last + 1)]),
+    )
+    assert _likeness(calibration.composite, more) == _likeness(calibration.composite, golden)
 
 
 def test_without_a_composite_there_is_nothing_to_certify(independent: tuple[Calibration, GoldenTable]) -> None:

@@ -144,13 +144,22 @@ def test_more_golden_traces_make_narrower_intervals() -> None:
     ("field", "value"),
     [
         ("youden_j", (1.0,)), ("prevalences", (1.5,)), ("n_golden", (3,)), ("replications", 0), ("unscored", 1.0),
-        ("positive_share", 0.0), ("n_units", ()), ("n_categories", 99), ("seed", -1),
+        ("positive_share", 0.0), ("n_units", ()), ("n_categories", 99), ("seed", -1), ("n_golden", (1_000_001,)),
     ],
 )  # fmt: skip
 def test_a_grid_that_cannot_be_is_refused(field: str, value: object) -> None:
     with pytest.raises(UndefinedError) as refused:
         replace(QUICK, **{field: value})
     assert field in str(refused.value)
+
+
+def test_more_replications_in_all_than_memory_holds_are_refused() -> None:
+    one = replace(
+        QUICK, youden_j=(0.5,), clusters=(ClusterLaw(),), turns=(TurnLaw(),), prevalences=(0.1,), n_units=(400,),
+        replications=1_000_000,
+    )  # fmt: skip
+    with pytest.raises(UndefinedError, match="too many for 20 cells: at most 500000"):
+        replace(one, n_golden=tuple(range(100, 120)))
 
 
 def test_turn_shares_have_to_add_up() -> None:
@@ -162,4 +171,4 @@ def test_cells_are_the_product_of_the_grid() -> None:
     spec = replace(QUICK, youden_j=(0.5, 0.7), n_golden=(100, 200), turns=(TurnLaw(), TurnLaw(golden=(1.0,))))
     worlds = worlds_of(spec)
     assert len(worlds) == 2 * 2 * 2 * 2
-    assert np.round([world.best_j() for world in worlds], 4).tolist() == [0.5] * 8 + [0.7] * 8
+    assert np.round([world.best_j(world.production_turns) for world in worlds], 4).tolist() == [0.5] * 8 + [0.7] * 8

@@ -23,20 +23,9 @@ from core.instrument.production import Sample
 from core.instrument.spec import InstrumentSpec, JudgeIdentity, OptimismSpec
 from core.simulation.chain import ChainStage, QuantityTally
 from core.simulation.simulated import ChainCell, Simulation
-from core.simulation.spec import ChainSpec, ClusterLaw, TurnLaw
+from tests.simulation.tables import CHAIN
 
 pytestmark = pytest.mark.slow
-
-SHORT, LONG = (0.4, 0.3, 0.2, 0.1), (0.1, 0.2, 0.3, 0.4)
-GRID = ChainSpec(
-    youden_j=(0.25, 0.45, 0.8),
-    n_golden=(200, 600, 1500),
-    turns=(TurnLaw(golden=SHORT, production=SHORT), TurnLaw(golden=SHORT, production=LONG)),
-    clusters=(ClusterLaw(), ClusterLaw(golden_size=8, production_size=5)),
-    prevalences=(0.03, 0.1, 0.3),
-    n_units=(400, 2000),
-    replications=1000,
-)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +36,7 @@ def workers() -> Iterator[ProcessPoolExecutor]:
 
 @pytest.fixture(scope="module")
 def grid(workers: ProcessPoolExecutor) -> Simulation:
-    stage = ChainStage.of(GRID)
+    stage = ChainStage.of(CHAIN)
     return stage.result(list(workers.map(stage.run, stage.chunks())))
 
 

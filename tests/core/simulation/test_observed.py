@@ -8,9 +8,10 @@ import pickle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from core.inference.intervals import clopper_pearson_interval, jeffreys_interval, wilson_interval, wilson_limits
-from core.simulation.observed import ObservedRateStage
+from core.simulation.observed import NEGLIGIBLE, ObservedRateStage, _binomial_law
 from core.simulation.simulated import ObservedCell, Simulation
 from core.simulation.spec import ObservedRateSpec
 
@@ -48,7 +49,7 @@ def test_coverage_and_width_are_sums_over_all_counts(n: int, rate: float) -> Non
         assert found.mc_error == 0.0
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(2, 400), st.floats(0.0, 1.0), st.sampled_from([0.8, 0.95, 0.99]))
 def test_clopper_pearson_covers_at_least_at_its_level_everywhere(n: int, rate: float, level: float) -> None:
     cell = cell_of(n, rate, confidence_level=level)
@@ -56,7 +57,7 @@ def test_clopper_pearson_covers_at_least_at_its_level_everywhere(n: int, rate: f
     assert all(method.zero_width == 0.0 for method in cell.methods.values())
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(2, 5000), st.floats(0.0, 1.0))
 def test_every_count_that_matters_is_in_and_each_holds_the_rate_or_misses_it_on_one_side(n: int, rate: float) -> None:
     for method in cell_of(n, rate).methods.values():
@@ -67,6 +68,19 @@ def test_every_count_that_matters_is_in_and_each_holds_the_rate_or_misses_it_on_
 def test_a_rate_of_zero_or_one_is_always_held(rate: float) -> None:
     for method in cell_of(50, rate).methods.values():
         assert method.coverage == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("rate", [5e-324, 1e-200, 1e-9, 1 - 2**-53])
+def test_the_smallest_rates_there_are_have_a_law_too(rate: float) -> None:
+    for method in cell_of(1000, rate).methods.values():
+        assert method.coverage == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.parametrize(("n", "rate"), [(50, 0.02), (3000, 0.5), (10_000_000, 1e-6), (10_000_000, 0.3)])
+def test_the_law_is_the_binomial_one_and_leaves_out_next_to_nothing(n: int, rate: float) -> None:
+    counts, probabilities = zip(*_binomial_law(n, rate), strict=True)
+    assert binom.cdf(counts[0] - 1, n, rate) + binom.sf(counts[-1], n, rate) <= NEGLIGIBLE
+    assert probabilities == pytest.approx(binom.pmf(counts, n, rate), rel=1e-6, abs=1e-15)
 
 
 def test_a_large_sample_covers_at_the_level_and_is_narrow() -> None:

@@ -67,16 +67,24 @@ def test_common_parts_bring_the_composite_specificity_from_the_product_towards_t
 @pytest.mark.parametrize("youden_j", [0.25, 0.6, 0.9])
 def test_a_population_gets_the_composite_j_that_is_asked_for(youden_j: float) -> None:
     blank = population_of(*[CategoryLaw(shift=0.0)] * 4, trace_share=0.3)
-    population = with_composite_j(blank, youden_j, *MANY_TURNS, 0.4)
+    population = with_composite_j(blank, youden_j, MANY_TURNS, MANY_TURNS)
     cuts = best_cuts(population, *MANY_TURNS)
     assert population.rates(cuts, *MANY_TURNS).composite_j(population, range(4), 0.4) == pytest.approx(
         youden_j, abs=1e-5
     )
 
 
+def test_j_is_that_of_production_at_thresholds_that_suit_the_golden_set() -> None:
+    blank = population_of(*[CategoryLaw(shift=0.0)] * 4, trace_share=0.3)
+    population = with_composite_j(blank, 0.6, ONE_TURN, MANY_TURNS)
+    cuts = best_cuts(population, *ONE_TURN)
+    assert population.rates(cuts, *MANY_TURNS).composite_j(population, range(4), 0.4) == pytest.approx(0.6, abs=1e-5)
+    assert population.rates(cuts, *ONE_TURN).composite_j(population, range(4), 0.4) > 0.6
+
+
 def test_no_discrimination_is_a_shift_of_zero() -> None:
     blank = population_of(CategoryLaw(shift=1.0))
-    assert with_composite_j(blank, 0.0, *ONE_TURN, 0.5).laws == (CategoryLaw(shift=0.0),)
+    assert with_composite_j(blank, 0.0, ONE_TURN, ONE_TURN).laws == (CategoryLaw(shift=0.0),)
 
 
 def test_patterns_are_single_categories_and_neighbours_and_their_shares_add_up() -> None:

@@ -99,8 +99,16 @@ def test_a_summary_is_over_cells_and_widths_over_those_that_have_one() -> None:
         Coverage(coverage=c, mc_error=0.01, low_above=0.0, high_below=0.0, mean_width=width, zero_width=zero)
         for c, width, zero in ((0.95, 0.2, 0.0), (0.90, None, 0.3), (0.93, 0.4, 0.0))
     ]
-    summary = summary_of(cells)
+    summary = summary_of(cells, 0.95)
     assert summary.mean == pytest.approx((0.95 + 0.90 + 0.93) / 3)
     assert (summary.minimum, summary.below) == (0.90, 1)
     assert (summary.mean_width, summary.zero_width) == (pytest.approx(0.3), pytest.approx(0.1))
     assert lowest(cells) is cells[1]
+
+
+def test_cells_below_are_counted_by_what_is_sufficient_at_the_level() -> None:
+    cells = [
+        Coverage(coverage=share, mc_error=0.01, low_above=0.0, high_below=0.0, mean_width=0.1, zero_width=0.0)
+        for share in (0.85, 0.87, 0.94, 0.99)
+    ]
+    assert [summary_of(cells, level).below for level in (0.9, 0.95, 0.99)] == [1, 2, 3]

@@ -155,6 +155,25 @@ def test_records_without_a_name_go_to_the_records_folder_and_are_written_once(
     assert run("measure", f"{there}/scores/", "--calibration", calibration["id"]) == 0
 
 
+def test_a_certificate_in_a_shared_records_folder_is_found_by_the_measurements_of_every_machine(
+    client: Any, bucket: str, tmp_path: Path, use: Callable[..., None]
+) -> None:
+    there = calibrated_and_measured(client, bucket, tmp_path / "mine")
+    use(ASSAY_RECORDS=f"{there}/shared/")
+    calibration = f"{there}/records/calibration.json"
+    options = ["--replications", "4", "--units", "60", "--workers", "1"]
+    assert run("simulate", "--calibration", calibration, *options) == 0
+    use(ASSAY_DATA_DIR=str(tmp_path / "another machine"), ASSAY_CACHE_DIR=str(tmp_path / "its cache"))
+    assert run("measure", f"{there}/scores/", "--calibration", calibration, "-o", f"{there}/records/m2.json") == 0
+    measured = record(f"{there}/records/m2.json")
+    link = measured["result"]["calibration"]["certificate"]
+    (reference,) = (item for item in measured["inputs"] if item["role"] == "certificate")
+    assert reference["sha256"] == link["id"]
+    assert reference["uri"].startswith(f"{there}/shared/{link['id']}.json#etag=")
+    for url in (f"{there}/records/m2.json", f"{there}/shared/{link['id']}.json"):
+        assert run("verify", url) == 0
+
+
 def test_prefixes_and_patterns_name_data_files(client: Any, bucket: str) -> None:
     keys = ["a/1.csv", "a/2.csv", "a/b/3.csv", "a/_4.csv", "a/notes.txt", "ab/5.csv", "a/6[x].csv"]
     for key in keys:
