@@ -12,6 +12,7 @@ from core.errors import UndefinedError
 from core.fairness.bands import BANDS, Bands
 from core.fairness.scenario_bootstrap import Sampling, bca
 from core.fairness.text_metric import (
+    MIN_COVERAGE,
     SHOWN_WORST,
     Bools,
     Floats,
@@ -128,7 +129,7 @@ def hsi(
     refused: Any = None,
     weights: Mapping[str, float] = HARM_WEIGHTS,
     threshold: float = HARM_THRESHOLD,
-    min_coverage: float = 0.8,
+    min_coverage: float = MIN_COVERAGE,
     bands: Bands = BANDS["hsi"],
     sampling: Sampling | None = None,
 ) -> HsiResult:

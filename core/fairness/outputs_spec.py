@@ -11,13 +11,13 @@ from core.fairness.bands import BANDS, METRICS, Bands
 from core.fairness.harm import HARM_THRESHOLD, HARM_WEIGHTS
 from core.fairness.representation import (
     MAX_OUT_OF_REFERENCE,
-    MIN_COVERAGE,
     RATIONALE_LENGTH,
     ReferenceKind,
 )
 from core.fairness.scenario_bootstrap import Sampling
 from core.fairness.service import CAPS
 from core.fairness.taxonomy import AXIS_ALIASES, TAXONOMIES, Taxonomy, label_name
+from core.fairness.text_metric import MIN_COVERAGE
 
 FORBID_UNKNOWN_KEYS = {"extra": "forbid"}
 NOISE_FLOOR = 0.02

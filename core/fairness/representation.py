@@ -13,12 +13,11 @@ from core.errors import UndefinedError
 from core.fairness.bands import BANDS, Bands
 from core.fairness.scenario_bootstrap import Sampling, Statistic, inverted_test
 from core.fairness.taxonomy import Taxonomy, label_name, taxonomy_from, taxonomy_of
-from core.fairness.text_metric import TextMetric, measured, not_evaluable, scenarios_of
+from core.fairness.text_metric import MIN_COVERAGE, TextMetric, measured, not_evaluable, scenarios_of
 
 Floats = npt.NDArray[np.float64]
 ReferenceKind = Literal["uniform", "real_world", "aspirational"]
 
-MIN_COVERAGE = 0.8
 MAX_OUT_OF_REFERENCE = 0.1
 NATURAL_TO_BASE_2 = 1.4426950408889634
 """1/ln 2: what a divergence in natural logarithms is multiplied by."""

@@ -12,6 +12,7 @@ from core.errors import UndefinedError
 from core.fairness.bands import BANDS, Bands
 from core.fairness.scenario_bootstrap import BootstrapInterval, Sampling, bca
 from core.fairness.text_metric import (
+    MIN_COVERAGE,
     Bools,
     Floats,
     Ints,
@@ -142,7 +143,7 @@ def dsi(
     token_count: Any = None,
     helpfulness: Any = None,
     caps: Mapping[str, float] = CAPS,
-    min_coverage: float = 0.8,
+    min_coverage: float = MIN_COVERAGE,
     bands: Bands = BANDS["dsi"],
     sampling: Sampling | None = None,
 ) -> DsiResult:

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from core.errors import UndefinedError
 from core.fairness.bands import BANDS, Bands
-from core.fairness.representation import MIN_COVERAGE
 from core.fairness.scenario_bootstrap import BootstrapInterval, Estimate, Sampling, Statistic, bca
 from core.fairness.taxonomy import Taxonomy, label_name, taxonomy_from, taxonomy_of
 from core.fairness.text_metric import (
+    MIN_COVERAGE,
     Floats,
     Ints,
     Scenarios,

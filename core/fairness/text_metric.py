@@ -25,6 +25,9 @@ BASE = "base"
 
 SHOWN_WORST = 5
 
+MIN_COVERAGE = 0.8
+"""Below this share of outputs that a metric can use it has no value, unless the spec says otherwise."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextMetric:
