@@ -160,7 +160,7 @@ def _odd_values(data: Any, switches: set[str], where: str) -> Iterator[str]:
         for i, item in enumerate(data):
             yield from _odd_values(item, switches, f"{where}.{i}")
     elif isinstance(data, bool):
-        yield f"{where}: {str(data).lower()} is neither a number nor a text"
+        yield f"{where}: {str(data).lower()} is neither a number nor a text; put a text in quotes"
     elif isinstance(data, str) and any("\ud800" <= character <= "\udfff" for character in data):
         yield f"{where or 'spec'}: holds half a character (a lone surrogate)"
 
@@ -169,7 +169,8 @@ def _switches(kind: Any) -> set[str]:
     """Names of the keys that are true or false, in a spec and the specs within it."""
     hints = get_type_hints(kind)
     inside = (inner for hint in hints.values() for inner in (hint, *get_args(hint)) if is_dataclass(inner))
-    return {name for name, hint in hints.items() if hint is bool}.union(*map(_switches, inside))
+    own = {name for name, hint in hints.items() if bool in (hint, *get_args(hint))}
+    return own.union(*map(_switches, inside))
 
 
 def _message(item: Any, known: list[str]) -> str:

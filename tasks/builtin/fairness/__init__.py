@@ -9,6 +9,7 @@ from core.errors import InputError
 from core.fairness.bands import Bands
 from core.fairness.outputs_spec import OutputsSpec, ReferenceSpec
 from core.fairness.taxonomy import Taxonomy
+from tasks.audit_specs import load_audit
 from tasks.specs import build_spec, read_yaml
 
 FOLDER = Path(__file__).parent
@@ -40,36 +41,17 @@ def sample_spec() -> OutputsSpec:
 
 
 def load_outputs_spec(path: Path) -> OutputsSpec:
-    """Read the spec of an audit of outputs.
-
-    ``taxonomy: FILE.yaml`` (or the name of a built-in one) stands for one audited axis with that taxonomy; a file is
-    looked for beside the spec.
+    """Read the spec of an audit of outputs; see `tasks.audit_specs.load_audit`.
 
     Raises
     ------
     InputError
-        No such file, not a spec, or all keys that are unknown, missing, or of the wrong type or range.
+        As there, or the spec is of another kind.
     """
-    data = read_yaml(path)
-    if not isinstance(data, dict):
-        raise InputError.of(str(path), "a spec is a mapping of keys to values")
-    if "taxonomy" in data:
-        data = _with_taxonomy(dict(data), path)
-    return build_spec(data, OutputsSpec, str(path))
-
-
-def _with_taxonomy(data: dict[str, Any], path: Path) -> dict[str, Any]:
-    named = data.pop("taxonomy")
-    if "axes" in data or "taxonomies" in data:
-        raise InputError.of(str(path), "taxonomy stands for axes and taxonomies; give either the one or the others")
-    if not isinstance(named, str):
-        raise InputError.of(str(path), f"taxonomy: {named!r} is neither a file nor the name of a built-in taxonomy")
-    if not named.endswith((".yaml", ".yml")):
-        return {**data, "axes": [named]}
-    file = path.parent / named
-    content = read_yaml(file)
-    taxonomy = build_spec(content, Taxonomy, str(file))
-    return {**data, "axes": [taxonomy.axis], "taxonomies": {taxonomy.axis: content}}
+    spec = load_audit(path).spec
+    if not isinstance(spec, OutputsSpec):
+        raise InputError.of(str(path), f"is of kind {spec.kind}; outputs are audited here")
+    return spec
 
 
 def _read(name: str) -> dict[str, Any]:
