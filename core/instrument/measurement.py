@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 from zlib import crc32
 
-from core.instrument.calibrated import Calibrated, Calibration
+from core.instrument.calibrated import Calibrated, Calibration, kind_of
 from core.instrument.correction import prevalence_of
 from core.instrument.measured import (
     CalibrationLink,
@@ -32,7 +32,7 @@ def measurement_spec(calibration: Calibration, **asked: Any) -> MeasurementSpec:
         Fields of `MeasurementSpec`; None leaves the calibration's.
     """
     declared = MeasurementSpec(
-        kind="scores",
+        kind=kind_of(calibration),
         instrument=calibration.instrument,
         attempts=calibration.attempts,
         turn_scope=calibration.turn_scope,
@@ -80,34 +80,68 @@ def measure(
     -------
     Measurement
     """
-    names = calibration.composite.categories
-    measured = {
-        name: _measured(sample_of(counts, i), calibration.categories[name], calibration, spec, counts, name=name)
-        for i, name in enumerate(names)
-    }
-    left_out = tuple(name for name in calibration.categories if name not in names)
-    composite = _measured(sample_of(counts, None), calibration.composite, calibration, spec, counts, name="")
-    notes = list(calibration.notes)
-    if left_out:
-        notes.append(f"not measured, without a threshold: {', '.join(left_out)}")
-    if judge_accepted:
-        notes.append(
-            f"measured with {judge}, calibrated with {calibration.judge}: accepted by the user, not shown to hold"
-        )
-    if certificate is not None:
-        notes += _certificate_notes(certificate, spec.confidence_level)
+    composite, categories = corrected(counts, calibration, spec)
+    left_out = left_out_of(calibration)
+    notes = [f"not measured, without a threshold: {', '.join(left_out)}"] if left_out else []
     return Measurement(
         **survey(counts, spec, judge=judge, judge_source=judge_source, judge_accepted=judge_accepted),
         calibration=CalibrationLink(id=calibration_id, source=calibration.calibration_source, certificate=certificate),
-        composite_categories=names,
-        composite=_coherent(composite, measured),
-        categories={
-            name: measured[name] if name in measured else _left_out(judged)
-            for name, judged in calibration.categories.items()
-        },
+        composite_categories=calibration.composite.categories,
+        composite=composite,
+        categories=categories,
         left_out=left_out,
-        notes=tuple(notes),
+        notes=(
+            *calibration.notes,
+            *notes,
+            *calibration_notes(calibration, spec, judge if judge_accepted else None, certificate),
+        ),
     )
+
+
+def left_out_of(calibration: Calibration) -> tuple[str, ...]:
+    """Return the categories that a calibration cannot measure."""
+    return tuple(name for name in calibration.categories if name not in calibration.composite.categories)
+
+
+def corrected(
+    counts: UnitCounts, calibration: Calibration, spec: MeasurementSpec
+) -> tuple[Measured, dict[str, Measured]]:
+    """Measure the composite, and each of the calibration's categories.
+
+    Parameters
+    ----------
+    counts : UnitCounts
+        Bit c is the c-th of ``calibration.composite.categories``.
+    calibration : Calibration
+    spec : MeasurementSpec
+    """
+    measured = {
+        name: _measured(sample_of(counts, i), calibration.categories[name], calibration, spec, counts, name=name)
+        for i, name in enumerate(calibration.composite.categories)
+    }
+    composite = _measured(sample_of(counts, None), calibration.composite, calibration, spec, counts, name="")
+    categories = {
+        name: measured[name] if name in measured else _left_out(judged)
+        for name, judged in calibration.categories.items()
+    }
+    return _coherent(composite, measured), categories
+
+
+def calibration_notes(
+    calibration: Calibration,
+    spec: MeasurementSpec,
+    accepted: JudgeIdentity | None,
+    certificate: CertificateLink | None,
+) -> list[str]:
+    """Say what a reader has to know of another judge that was accepted, and of the calibration's certificate."""
+    notes = []
+    if accepted is not None:
+        notes.append(
+            f"measured with {accepted}, calibrated with {calibration.judge}: accepted by the user, not shown to hold"
+        )
+    if certificate is not None:
+        notes += _certificate_notes(certificate, spec.confidence_level)
+    return notes
 
 
 def _certificate_notes(certificate: CertificateLink, confidence_level: float) -> list[str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import InputError
-from core.instrument.calibrated import deployable, thresholds_of
-from core.instrument.detections import measure_detections
+from core.instrument.calibrated import DetectorCalibration, deployable, kind_of, thresholds_of
+from core.instrument.detections import measure_detections, measure_detector
 from core.instrument.identity import judge_of_scores, target_of_scores
 from core.instrument.measured import Survey
 from core.instrument.measurement import measure, measurement_spec
@@ -103,11 +103,14 @@ def derive_measurement(
     spec: MeasurementSpec,
     *,
     certificate: FoundCertificate | None = None,
+    reported: Sequence[InputFile] = (),
     decisions: Path | None = None,
     progress: Progress = no_progress,
 ) -> tuple[Derived, int]:
-    """Measure scores with a calibration; everything that the record's id covers, and the rows of `decisions`."""
+    """Measure with a calibration; everything that the record's id covers, and the rows of `decisions`."""
     calibration = found.calibration
+    if reported and kind_of(calibration) == "scores":
+        raise InputError.of("measure", "--reported goes with detections, and the calibration is of scores")
     names = deployable(calibration)
     others = tuple(name for name in calibration.categories if name not in names)
     counted = _counted(
@@ -122,17 +125,19 @@ def derive_measurement(
         decisions=decisions,
         progress=progress,
     )
-    result = measure(
-        counted.counts,
-        calibration,
-        counted.spec,
-        calibration_id=found.document["id"],
-        judge=counted.judge,
-        judge_source=counted.judge_source,
-        judge_accepted=counted.judge_accepted,
-        certificate=None if certificate is None else certificate.link,
-    )
-    return _derived(counted, result, [found.reference, *([] if certificate is None else [certificate.reference])])
+    known: dict[str, Any] = {
+        "calibration_id": found.document["id"],
+        "judge": counted.judge,
+        "judge_source": counted.judge_source,
+        "judge_accepted": counted.judge_accepted,
+        "certificate": None if certificate is None else certificate.link,
+    }
+    records = [found.reference, *([] if certificate is None else [certificate.reference])]
+    if isinstance(calibration, DetectorCalibration):
+        rates, report_inputs = load_reported(reported, names)
+        result = measure_detector(counted.counts, calibration, counted.spec, **known, reported=rates)
+        return _derived(counted, result, [*records, *report_inputs])
+    return _derived(counted, measure(counted.counts, calibration, counted.spec, **known), records)
 
 
 def derive_uncalibrated(
@@ -176,7 +181,7 @@ def derive_detections(
     decisions: Path | None = None,
     progress: Progress = no_progress,
 ) -> tuple[Derived, int]:
-    """Measure a detector's decisions; see `derive_measurement`."""
+    """Measure an uncalibrated detector's decisions; see `derive_measurement`."""
     sources = open_all(files)
     attributes = spec.categories or categories_in(sources, "detections")
     counted = _counted(
@@ -269,7 +274,7 @@ def run_measurement(
     files : sequence of str
         ``[READER:]PATH`` arguments.
     calibration : str, optional
-        A reference to the calibration, for scores.
+        A reference to the calibration; scores need one, detections are corrected with one.
     certificate : str, optional
         A reference to the calibration's certificate; ``none`` leaves it out, and without one it is looked for
         (`find_certificate`).
@@ -315,7 +320,7 @@ def run_measurement(
     def derive(decisions: Path) -> tuple[Derived, int]:
         if found is not None:
             return derive_measurement(
-                inputs, found, spec, certificate=certified, decisions=decisions, progress=progress
+                inputs, found, spec, certificate=certified, reported=reports, decisions=decisions, progress=progress
             )
         if spec.uncalibrated is not None:
             return derive_uncalibrated(inputs, spec, decisions=decisions, progress=progress)
