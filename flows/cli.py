@@ -26,6 +26,7 @@ COMMANDS = {
     "calibrate": "Calibrate a judge on a golden set.",
     "simulate": "Show by simulation how often the intervals hold the truth.",
     "measure": "Measure a release with a calibrated judge.",
+    "audit": "Audit predictions or generated text: how groups of people fare.",
     "gate": "Hold records against a policy; missing evidence never passes.",
     "verify": "Re-derive every figure of a record from its inputs.",
     "event": "Tell the Prefect server of a changed judge or a released model.",

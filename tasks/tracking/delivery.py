@@ -9,6 +9,7 @@ from core.errors import AssayError, UnreachableError
 from tasks.archive import Written
 from tasks.storage import pinned
 from tasks.tracking import outbox, registry
+from tasks.tracking.audits import log_audit
 from tasks.tracking.calibrations import log_calibration
 from tasks.tracking.connection import connected
 from tasks.tracking.measurements import log_measurement
@@ -17,7 +18,12 @@ from tasks.tracking.registry import Registered
 from tasks.tracking.simulations import log_simulation
 from tasks.tracking.uris import tracking_uri, without_credentials
 
-_LOGS = {"calibration": log_calibration, "measurement": log_measurement, "simulation": log_simulation}
+_LOGS = {
+    "audit": log_audit,
+    "calibration": log_calibration,
+    "measurement": log_measurement,
+    "simulation": log_simulation,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from tasks.tracking import facts
 from tasks.tracking.outbox import Upload, user
 
 CALIBRATIONS, SIMULATIONS, MEASUREMENTS = "assay/calibration", "assay/simulation", "assay/measurement"
+AUDITS = "assay/audit"
 CERTIFICATE = "certificate"
 """The tag ``kind`` of a simulation that is about one calibration."""
 
