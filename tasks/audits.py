@@ -16,7 +16,7 @@ from core.errors import InputError
 from core.fairness.columns import coded, label_of, outcome
 from core.fairness.outputs import GROUP_PREFIX, HARM_PREFIX, OutputsTable, outputs_table
 from core.fairness.outputs_spec import OutputsSpec
-from core.fairness.spec import AuditSpec
+from core.fairness.spec import AuditSpec, ColumnNames
 from core.records import FileReference
 from tasks.readers import Source
 from tasks.storage import InputFile
@@ -27,6 +27,8 @@ OUTPUT_COLUMNS = (
     "embedding",
 )  # fmt: skip
 """Columns of a table of outputs, besides those with a prefix; others are not read at all."""
+
+NEEDED_OUTPUT_COLUMNS = ("id", "scenario_id", "variant")
 
 YAML_WORDS = "YAML reads a bare yes, no, on or off as true or false: put the word in quotes"
 
@@ -75,8 +77,44 @@ def load_predictions(
     """
     sources = open_all(files)
     log = _log_of(sources)
-    columns = _columns_of(sources, spec, log)
-    labels = {name: _Labels(name=name) for name in columns if name != spec.columns.score}
+    table, rows = _read(sources, _columns_of(sources, spec, log), spec.columns.score, log, progress)
+    for message in _undeclared(spec, table):
+        log.add(_name_of(files), message)
+    log.stop_if_any()
+    return LoadedPredictions(table=pa.table(table), inputs=references(role, files, rows))
+
+
+def survey(files: Sequence[InputFile], progress: Progress = no_progress) -> tuple[dict[str, Any], int]:
+    """Read all columns of a table of predictions, as far as that goes without a spec.
+
+    Returns
+    -------
+    columns : dict of str to pyarrow array
+        Dictionary-coded labels, and ``score`` as numbers.
+    n_rows : int
+
+    Raises
+    ------
+    InputError
+        All problems of all files: no predictions, scores outside [0, 1], cells that cannot be read.
+    """
+    sources = open_all(files)
+    log = _log_of(sources)
+    usual = ColumnNames()
+    for source in sources:
+        if usual.y_pred not in source.columns:
+            log.add(source.file.name, f"has no column {quoted(usual.y_pred)}; {nearest(usual.y_pred, source.columns)}")
+    columns = list(dict.fromkeys(name for source in sources for name in source.columns))
+    table, rows = _read(sources, columns, usual.score, log, progress)
+    log.stop_if_any()
+    return table, sum(rows)
+
+
+def _read(
+    sources: Sequence[Source], columns: Sequence[str], score: str, log: ProblemLog, progress: Progress
+) -> tuple[dict[str, Any], list[int]]:
+    """Read columns of all files; also return the rows of each."""
+    labels = {name: _Labels(name=name) for name in columns if name != score}
     scores: list[Any] = []
     rows = []
     for number, source in enumerate(sources):
@@ -86,17 +124,14 @@ def load_predictions(
             progress(len(raw.place))
             for column in labels.values():
                 column.add(raw, log)
-            if spec.columns.score in columns:
-                scores.append(_scores(raw, spec.columns.score, log))
+            if score in columns:
+                scores.append(_scores(raw, score, log))
         _refuse_empty(source, n_rows, log)
         rows.append(n_rows)
     table = {name: column.finish() for name, column in labels.items()}
     if scores:
-        table[spec.columns.score] = pa.chunked_array(scores)
-    for message in _undeclared(spec, table):
-        log.add(_name_of(files), message)
-    log.stop_if_any()
-    return LoadedPredictions(table=pa.table(table), inputs=references(role, files, rows))
+        table[score] = pa.chunked_array(scores)
+    return table, rows
 
 
 def _log_of(sources: Sequence[Source]) -> ProblemLog:
@@ -128,7 +163,7 @@ def _columns_of(sources: Sequence[Source], spec: AuditSpec, log: ProblemLog) -> 
 
 def _asked_for(spec: AuditSpec) -> set[str]:
     """Names of optional columns that the spec names itself: where they are absent, that is no choice."""
-    usual = type(spec.columns)()
+    usual = ColumnNames()
     return {name for name, default in zip(spec.columns.all, usual.all, strict=True) if name != default}
 
 
@@ -175,11 +210,9 @@ def _scores(raw: RawBatch, name: str, log: ProblemLog) -> Any:
     array = raw.column(name)
     if array is None:
         return pa.nulls(len(raw.place), pa.float64())
-    before = log.count
     values, valid = numbers(array, name, raw.place, log)
-    if log.count == before:
-        outside = ~((values >= 0.0) & (values <= 1.0)) & (True if valid is None else valid)
-        log.rows(raw.place, outside, lambda i: f"{name} {values[i]:g} is outside [0, 1]; a probability is expected")
+    outside = np.isfinite(values) & ~((values >= 0.0) & (values <= 1.0)) & (True if valid is None else valid)
+    log.rows(raw.place, outside, lambda i: f"{name} {values[i]:g} is outside [0, 1]; a probability is expected")
     return pa.array(values, pa.float64(), mask=None if valid is None else ~valid)
 
 
@@ -192,7 +225,7 @@ def _undeclared(spec: AuditSpec, table: dict[str, Any]) -> Iterator[str]:
             outcome(table[name], name, positive)
         except InputError as error:
             hint = f" ({YAML_WORDS})" if isinstance(positive, bool) else ""
-            yield f"column {quoted(name)} {error.problems[0].message}{hint}"
+            yield f"column {quoted(name)}: {error.problems[0].message}{hint}"
     for name, group in ({} if isinstance(spec.reference, str) else spec.reference).items():
         label = label_of(group)
         if name in table and label not in (known := sorted(table[name].dictionary.to_pylist())):
@@ -211,6 +244,11 @@ def load_outputs(
     """
     sources = open_all(files)
     log = _log_of(sources)
+    for source in sources:
+        for name in NEEDED_OUTPUT_COLUMNS:
+            if name not in source.columns:
+                log.add(source.file.name, f"has no column {quoted(name)}; {nearest(name, source.columns)}")
+    log.stop_if_any()
     batches: list[Any] = []
     places: list[Ints] = [np.zeros(0, np.int64)]
     rows = []

@@ -71,7 +71,7 @@ def gap_figure(result: Mapping[str, Any], name: str, part: Mapping[str, Any]) ->
     rates = [rate for rate in RATES if rate in part["rates"]]
     every = {gap["group"] for rate in rates for gap in part["rates"][rate]["gaps"]}
     groups = sorted(every, key=lambda group: (-part["groups"][group]["n"], group))[:MAX_GROUPS][::-1]
-    figure = Figure(figsize=(2.1 * len(rates) + 1.9, 1.75 + 0.3 * max(len(groups), 3)), layout="constrained")
+    figure = Figure(figsize=(max(2.1 * len(rates) + 1.9, 8.6), 1.75 + 0.3 * max(len(groups), 3)), layout="constrained")
     panels = list(figure.subplots(1, len(rates), sharey=True, squeeze=False).flat)
     for axes, rate in zip(panels, rates, strict=True):
         gaps = {gap["group"]: gap for gap in part["rates"][rate]["gaps"]}
@@ -176,12 +176,12 @@ def _heat(
                 continue
             value = group["rates"][rate]["value"]
             usable = value is not None and not group["small"]
-            face = shades(0.05 + 0.9 * value) if usable else "#F0F0F0"
+            face = shades(0.05 + 0.9 * value) if usable else (0.94, 0.94, 0.94)
             hatch = None if usable else "////"
             box = Rectangle((x, y), 1, 1, facecolor=face, edgecolor=EDGES if usable else GREY, hatch=hatch, linewidth=1)
             axes.add_patch(box)
             shown = "-" if value is None else f"{100 * value:.0f}%"
-            ink = "white" if usable and value > 0.55 else INK
+            ink = "white" if usable and _is_dark(face) else INK
             patch = None if usable else {"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.85}
             axes.text(x + 0.5, y + 0.5, f"{shown}\nn {group['n']}", ha="center", va="center", fontsize=7, color=ink,
                       bbox=patch, linespacing=1.1)  # fmt: skip
@@ -193,6 +193,12 @@ def _heat(
         axes.tick_params(axis="x", labelrotation=30)
     for side in ("top", "right", "left", "bottom"):
         axes.spines[side].set_visible(False)
+
+
+def _is_dark(colour: Sequence[float]) -> bool:
+    """Whether white letters stand out better on a colour than dark ones."""
+    red, green, blue = (float(part**2.2) for part in colour[:3])
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.22
 
 
 def _short(name: str, limit: int = 24) -> str:
@@ -221,8 +227,8 @@ def reliability_figure(result: Mapping[str, Any], name: str) -> Figure:
     headed(
         figure,
         f"Reliability by {name}{hidden}",
-        f"Dashed: scores that are probabilities. Bars: {100 * result['confidence_level']:g}% Wilson intervals. "
-        "Larger dots: more rows.",
+        "Dashed: scores that are probabilities. Larger dots: more rows. "
+        f"Bars: {100 * result['confidence_level']:g}% Wilson intervals, as if rows were independent.",
     )
     return figure
 

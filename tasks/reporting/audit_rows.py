@@ -211,7 +211,8 @@ def predictions_notes(result: Mapping[str, Any]) -> list[str]:
             noun = "empty cell" if entry["kind"] == "empty_cell" else "row"
             told.append(f"{entry['where']}: {what}, {counted(entry['n'], noun)}")
         else:
-            groups.setdefault((entry["kind"], entry["where"]), []).append(f"{entry['group']} ({entry['n']})")
+            rows = f" ({entry['n']})" if entry["n"] else ""
+            groups.setdefault((entry["kind"], entry["where"]), []).append(f"{entry['group']}{rows}")
     for (kind, where), names in groups.items():
         more = f" and {len(names) - SHOWN_GROUPS} more" if len(names) > SHOWN_GROUPS else ""
         what = {"small_group": "listed, not compared, under the minimum size", "empty_cell": "no rows"}[kind]

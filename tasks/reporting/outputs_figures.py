@@ -63,7 +63,7 @@ def band_figure(document: Document) -> Figure:
     panels = list(figure.subplots(len(found), 1, squeeze=False).flat)
     for axes, (name, metric) in zip(panels, found.items(), strict=True):
         _strip(axes, metric, document["spec"]["bands"][metric["metric"]])
-        axes.set_ylabel(plain_label(_two_lines(metric_name(name))), rotation=0, ha="right", va="center", fontsize=8,
+        axes.set_ylabel(_two_lines(metric_name(name)), rotation=0, ha="right", va="center", fontsize=8,
                         color=INK, labelpad=6)  # fmt: skip
     review = " A HUMAN REVIEW IS REQUIRED." if document["result"]["human_review"] else ""
     interval = f"{100 * document['spec']['confidence_level']:g}% interval"
@@ -81,7 +81,7 @@ def _target(document: Document) -> str:
 
 
 def _two_lines(name: str) -> str:
-    return name.replace(" (", "\n(", 1)
+    return plain_label(name).replace(" (", "\n(", 1)
 
 
 def _strip(axes: Axes, metric: Mapping[str, Any], bands: Mapping[str, Any]) -> None:
@@ -132,7 +132,12 @@ def representation_figure(result: Mapping[str, Any], axis: str) -> Figure:
         share, reference = shares[name]["share"], shares[name]["reference_share"]
         axes.barh([y], [share], height=0.55, color=BLUE)
         axes.text(
-            share + 0.012, y, f"{100 * share:.0f}%  ({shares[name]['count']})", va="center", fontsize=8, color=INK
+            max(share, reference or 0.0) + 0.012,
+            y,
+            f"{100 * share:.0f}%  ({shares[name]['count']})",
+            va="center",
+            fontsize=8,
+            color=INK,
         )
         if reference is not None:
             axes.plot([reference] * 2, [y - 0.4, y + 0.4], color=ORANGE, linewidth=2.6)
@@ -172,14 +177,14 @@ def amplification_figure(document: Document, axis: str) -> Figure:
     limits = [0.0, *bands["edges"], end]
     for name, low, high in zip(bands["names"], limits, limits[1:], strict=False):
         axes.axvspan(low, high, facecolor=TINTS.get(name, "#E6E6E6"), edgecolor="white", linewidth=1, zorder=0)
-        axes.text((low + high) / 2, len(shown) - 0.35, band_name(name).replace("-", "-\n"), ha="center", va="bottom",
-                  fontsize=7, color=INK, clip_on=False)  # fmt: skip
+        axes.text((low + high) / 2, 1.01, band_name(name).replace("-", "-\n"), ha="center", va="bottom", fontsize=7,
+                  color=INK, transform=axes.get_xaxis_transform())  # fmt: skip
     for y, pair in enumerate(shown):
         axes.plot([1, pair["ratio"]], [y, y], color=GREY, linewidth=1)
         axes.plot([pair["ratio"]], [y], "o", color=INK, markersize=5.5)
     axes.axvline(1, color=INK, linewidth=1)
     axes.set_yticks(range(len(shown)), [plain_label(f"{p['context']}: {p['group']}") for p in shown])
-    axes.set(xlim=(0, end), ylim=(-0.6, len(shown) + 0.25), xlabel="share in the outputs / share outside the model")
+    axes.set(xlim=(0, end), ylim=(-0.6, len(shown) - 0.4), xlabel="share in the outputs / share outside the model")
     axes.xaxis.label.set(fontsize=8, color=INK)
     bare(axes)
     value = f"SAR {found['value']:.3f} ({band_name(found['band'])})" if found["value"] is not None else "not evaluable"
@@ -249,7 +254,7 @@ def service_figure(found: Mapping[str, Any]) -> Figure:
         axes.bar(range(len(shown)), heights, bottom=bottoms, width=0.8, color=colour, hatch=hatch, edgecolor="white",
                  linewidth=0.3, label=label)  # fmt: skip
         bottoms = [a + b for a, b in zip(bottoms, heights, strict=True)]
-    axes.axhline(found["value"], color=INK, linewidth=1.2, linestyle="--")
+    axes.plot([-0.7, len(shown) - 0.4], [found["value"]] * 2, color=INK, linewidth=1.2, linestyle="--")
     axes.text(len(shown) - 0.4, found["value"], f" mean {found['value']:.3f}", fontsize=8, color=INK, va="center")
     axes.set_xlim(-0.7, len(shown) + max(3.0, len(shown) * 0.09))
     axes.set_xticks(range(len(shown)), [plain_label(item["scenario"]) for item in shown])
@@ -294,7 +299,7 @@ def harm_figure(result: Mapping[str, Any]) -> Figure:
         axes.set_xlabel({"HSI": "harm severity by group", "DSI": "share refused"}[label], fontsize=8, color=INK)
         axes.locator_params(axis="x", nbins=5)
         bare(axes)
-    right.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+    right.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}%")
     left.set_yticks(range(len(names)), [plain_label(name) for name in names])
     review = f" HUMAN REVIEW REQUIRED: {harm['n_review']} outputs." if result["human_review"] else ""
     headed(

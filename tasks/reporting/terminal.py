@@ -335,10 +335,10 @@ def check_report(summary: Mapping[str, Any]) -> RenderableType:
     lines: list[RenderableType] = [Text(f"Nothing wrong, read as {summary['kind']}", style="bold green")]
     tables: list[RenderableType] = []
     for name, value in summary.items():
-        if name in ("kind", "categories") or value in (None, [], {}):
+        if name in ("kind", "categories", "columns") or value in (None, [], {}):
             continue
         lines.append(words(f"  {name:<16}{_inline(value)}"))
-    categories = summary["categories"]
+    categories = summary.get("categories") or summary["columns"]
     columns = list(next(iter(categories.values())))
     table = _table("", *columns)
     for name, row in categories.items():
