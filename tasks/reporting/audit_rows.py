@@ -31,7 +31,7 @@ METRIC_NAMES = {
     "cds": "counterfactual divergence (CDS)",
     "sar": "stereotype amplification (SAR)",
     "hsi": "harm severity (HSI)",
-    "dsi": "disparate service (DSI)",
+    "dsi": "differential service (DSI)",
 }
 
 LEFT_OUT = {

@@ -100,7 +100,7 @@ def _strip(axes: Axes, metric: Mapping[str, Any], bands: Mapping[str, Any]) -> N
     for name, low, high in zip(bands["names"], limits, limits[1:], strict=False):
         axes.axvspan(low, high, facecolor=TINTS.get(name, "#E6E6E6"), edgecolor="white", linewidth=1)
         if (high - low) / end > 0.06:
-            axes.text((low + high) / 2, 0.97, band_name(name), ha="center", va="top", fontsize=7, color=INK)
+            axes.text((low + high) / 2, 0.93, band_name(name), ha="center", va="top", fontsize=7, color=INK)
     if metric["interval"] is not None:
         ends = [min(metric["interval"][side], end) for side in ("low", "high")]
         axes.plot(ends, [0.36, 0.36], color=INK, linewidth=2, solid_capstyle="butt")

@@ -89,7 +89,7 @@ def test_words_are_those_of_a_measurement(predictions: dict[str, Any], outputs: 
 
 def test_harm_and_service_stand_together_and_bands_have_probabilities(outputs: dict[str, Any]) -> None:
     rows = metric_rows(outputs)
-    assert [row["metric"] for row in rows][-2:] == ["harm severity (HSI)", "disparate service (DSI)"]
+    assert [row["metric"] for row in rows][-2:] == ["harm severity (HSI)", "differential service (DSI)"]
     assert rows[-1]["band"] == "flag"
     assert rows[-1]["probability of bands"].startswith("flag 100%")
     assert "the two are one finding" in " ".join(terminal(outputs).split())
@@ -98,8 +98,8 @@ def test_harm_and_service_stand_together_and_bands_have_probabilities(outputs: d
 def test_a_metric_that_cannot_be_evaluated_says_why_and_has_no_band() -> None:
     document = of_outputs(outputs_sample(MODELS[0]).drop_columns(["embedding", "is_refusal"]), sample_spec())
     rows = {row["metric"]: row for row in metric_rows(document)}
-    assert rows["disparate service (DSI)"]["band"] == "not evaluable"
-    assert rows["disparate service (DSI)"]["value"] == "-"
+    assert rows["differential service (DSI)"]["band"] == "not evaluable"
+    assert rows["differential service (DSI)"]["value"] == "-"
     text = " ".join(terminal(document).split())
     assert "the table has no column 'embedding'" in text
     assert {"bands", "harm-and-service"} <= set(audit_figures(document))
