@@ -18,14 +18,15 @@ if TYPE_CHECKING:
     help="Where its files go. Default: demo/ in the user's data folder.",
 )  # fmt: skip
 def command(folder: Path | None) -> None:
-    """Calibrate a simple judge on built-in conversations, measure two releases, and compare with the known truth.
+    """Calibrate a simple judge, measure two releases beside the known truth, and audit generated text.
 
     Everything is written for this program and nothing is fetched. The jobs run as Prefect flows (on a temporary server,
     unless PREFECT_API_URL names one) and are logged to MLflow, in a database in the user's data folder.
     """
     # Prefect reads it when it is imported: the demo's own story is told below.
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
-    from flows.pipelines.demo import run_demo
+    from flows.pipelines.demo import run_audit_demo, run_demo
+    from tasks.reporting.audit import audit_summary
     from tasks.reporting.terminal import calibration_report, console, demo_report, words
     from tasks.settings import settings
     from tasks.tracking import tracking_uri
@@ -38,10 +39,13 @@ def command(folder: Path | None) -> None:
 
     place = folder or settings().data_dir / "demo"
     tell("... starting Prefect (about ten seconds)", "dim")
-    calibration, releases = run_demo(place, OrchestratedJobs(), lambda step: tell(f"... {step}", "dim"))
+    jobs = OrchestratedJobs()
+    calibration, releases = run_demo(place, jobs, lambda step: tell(f"... {step}", "dim"))
+    audit = run_audit_demo(place, jobs, lambda step: tell(f"... {step}", "dim"))
     screen.print()
     screen.print(calibration_report(calibration.document))
     screen.print(demo_report([(item.name, item.written.document, item.truth) for item in releases]))
+    screen.print(audit_summary(audit.document))
     tell(f"Records and data:    {place}")
     tell(f"Re-derive a figure:  assay verify {releases[-1].written.path}")
     tell("Your own data:       assay init mine")
@@ -68,3 +72,9 @@ class OrchestratedJobs:
         from flows.measure import measure
 
         return measure(scores=scores, instrument=instrument, calibration=calibration, target=target, output=output)
+
+    def audit(self, data: str, spec: str, baseline: str, output: str) -> Written:
+        """Audit outputs and compare them with those of an older release."""
+        from flows.audit import audit
+
+        return audit(data=data, spec=spec, baseline=baseline, output=output)

@@ -42,6 +42,15 @@ def audit_report(document: Mapping[str, Any]) -> RenderableType:
     return Group(*shown(document))
 
 
+def audit_summary(document: Mapping[str, Any]) -> RenderableType:
+    """Show the metrics of an audit of outputs, what they say together, and what changed, without the rest."""
+    comparison = document["result"]["comparison"]
+    changes: list[RenderableType] = []
+    if comparison is not None:
+        changes = [words(comparison_headline(comparison)), _table(change_rows(comparison))]
+    return Group(*_metrics(document), *changes)
+
+
 def _predictions(document: Mapping[str, Any]) -> Iterator[RenderableType]:
     result = document["result"]
     yield Text("Audit", style="bold").append(f" {document['id'][:12]}")
@@ -61,13 +70,7 @@ def _predictions(document: Mapping[str, Any]) -> Iterator[RenderableType]:
 
 def _outputs(document: Mapping[str, Any]) -> Iterator[RenderableType]:
     result = document["result"]
-    yield Text("Audit", style="bold").append(f" {document['id'][:12]}")
-    target = f" of {result['target']}" if result["target"] else ""
-    yield words(f"generated text{target}: {outputs_headline(document)}")
-    if (review := review_of(result)) is not None:
-        yield words(review, "bold red")
-    yield _table(metric_rows(document))
-    yield words(result["independence"]["meaning"], "bold")
+    yield from _metrics(document)
     yield Text("")
     yield Text("Harm and service belong together: what is refused cannot be harmful", style="dim")
     yield _table(service_rows(result))
@@ -75,6 +78,17 @@ def _outputs(document: Mapping[str, Any]) -> Iterator[RenderableType]:
         yield words(comparison_headline(comparison))
         yield _table(change_rows(comparison))
     yield from (words(f"! {note}", "yellow") for note in outputs_notes(result))
+
+
+def _metrics(document: Mapping[str, Any]) -> Iterator[RenderableType]:
+    result = document["result"]
+    yield Text("Audit", style="bold").append(f" {document['id'][:12]}")
+    target = f" of {result['target']}" if result["target"] else ""
+    yield words(f"generated text{target}: {outputs_headline(document)}")
+    if (review := review_of(result)) is not None:
+        yield words(review, "bold red")
+    yield _table(metric_rows(document))
+    yield words(result["independence"]["meaning"], "bold")
 
 
 def _shown(rows: Sequence[Mapping[str, str]], limit: int, what: str) -> Iterator[RenderableType]:
