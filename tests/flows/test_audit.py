@@ -347,6 +347,22 @@ def test_adult_and_german_credit_are_audited(assay: Any, shared: Path, written: 
     assert result["intersections"] is None
 
 
+# --- the starter folder ----------------------------------------------------------------------------------------------
+
+
+def test_the_starter_folders_audits_run_and_its_policy_stops_the_lender(assay: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    assert assay("init", folder).code == 0
+    record = folder / "audit.json"
+    outcome = assay("audit", folder / "predictions.csv", "--spec", folder / "predictions-audit.yaml", "-o", record)
+    assert outcome.code == 0, outcome.err
+    assert "listed, not compared, under the minimum size" in outcome.out
+    gated = assay("gate", record, "--policy", folder / "audit-policy.yaml", "-o", folder / "gate.json")
+    assert (gated.code, "attributes.gender" in gated.out) == (1, True)
+    outcome = assay("audit", folder / "outputs.parquet", "--spec", folder / "outputs-audit.yaml", "--json")
+    assert outcome.record["result"]["n_outputs"] == 480
+
+
 # --- assay check -----------------------------------------------------------------------------------------------------
 
 
