@@ -152,7 +152,7 @@ def calibrated_judge(
     InputError
         No category has both classes.
     """
-    work = _Work(table, spec, swept_threshold, engine)
+    work = _Work(table, settled(spec), swept_threshold, engine)
     return work.categories, work.composite
 
 

@@ -224,7 +224,7 @@ def settled(spec: InstrumentSpec) -> InstrumentSpec:
             spec.thresholds.objective,
             "a detection is a decision: it has no threshold to choose",
         )
-    if spec.optimism not in (OptimismSpec(), OptimismSpec(method="none")):
+    if spec.optimism.method != "none" and spec.optimism != OptimismSpec():
         raise UndefinedError(
             "optimism.method", spec.optimism.method,
             "a detection is a decision: no threshold is chosen on the golden set, so no optimism; leave it out",

@@ -18,7 +18,7 @@ from core.data.columns import Bools, Floats
 from core.errors import UndefinedError
 from core.instrument.calibrated import Calibrated, Calibration, kind_of
 from core.instrument.golden_table import GoldenTable
-from core.instrument.spec import InstrumentSpec
+from core.instrument.spec import InstrumentSpec, settled
 from core.simulation.chain import ChainStage, World
 from core.simulation.correction import CorrectionStage
 from core.simulation.draws import FixedGolden, Turns
@@ -129,7 +129,7 @@ def certificate_stage(
         decides_at=cuts if decides else None,
     )
     stage = ChainStage(
-        [world], _simulated(instrument, spec),
+        [world], _simulated(settled(instrument), spec),
         prevalences=spec.prevalences, n_units=spec.n_units, replications=spec.replications, seed=spec.seed,
     )  # fmt: skip
     certified = CertifiedCalibration(
