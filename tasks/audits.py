@@ -28,6 +28,12 @@ OUTPUT_COLUMNS = (
 )  # fmt: skip
 """Columns of a table of outputs, besides those with a prefix; others are not read at all."""
 
+MAX_GROUPS = 1_000
+"""Groups of a column."""
+
+MAX_CELLS = 5_000
+"""Occupied cells of all columns together."""
+
 NEEDED_OUTPUT_COLUMNS = ("id", "scenario_id", "variant")
 
 YAML_WORDS = "YAML reads a bare yes, no, on or off as true or false: put the word in quotes"
@@ -78,7 +84,7 @@ def load_predictions(
     sources = open_all(files)
     log = _log_of(sources)
     table, rows = _read(sources, _columns_of(sources, spec, log), spec.columns.score, log, progress)
-    for message in _undeclared(spec, table):
+    for message in (*_undeclared(spec, table), *_too_many(spec, table)):
         log.add(_name_of(files), message)
     log.stop_if_any()
     return LoadedPredictions(table=pa.table(table), inputs=references(role, files, rows))
@@ -230,6 +236,24 @@ def _undeclared(spec: AuditSpec, table: dict[str, Any]) -> Iterator[str]:
         label = label_of(group)
         if name in table and label not in (known := sorted(table[name].dictionary.to_pylist())):
             yield f"reference {quoted(label)} is no group of column {quoted(name)}; {nearest(label, known)}"
+
+
+def _too_many(spec: AuditSpec, table: dict[str, Any]) -> Iterator[str]:
+    """Name columns that are ids rather than attributes: a record of thousands of groups helps nobody."""
+    read = [name for name in spec.groups if name in table]
+    sizes = {name: len(table[name].dictionary) for name in read}
+    for name, size in sizes.items():
+        if size > MAX_GROUPS:
+            yield f"column {quoted(name)} has {size} different values, of at most {MAX_GROUPS} groups; is it an id?"
+    if not spec.intersections or len(read) < 2 or max(sizes.values()) > MAX_GROUPS:
+        return
+    cells = np.zeros(len(table[read[0]]), np.int64)
+    for name in read:
+        codes = pc.fill_null(table[name].indices, sizes[name]).to_numpy(zero_copy_only=False)
+        cells = np.unique(cells * (sizes[name] + 1) + codes, return_inverse=True)[1]
+    if (found := int(cells.max(initial=0)) + 1) > MAX_CELLS:
+        told = "name fewer columns, or set intersections: false"
+        yield f"groups {', '.join(read)} make {found} cells together, of at most {MAX_CELLS}; {told}"
 
 
 def load_outputs(

@@ -206,10 +206,10 @@ def predictions_notes(result: Mapping[str, Any]) -> list[str]:
     told = [DATASET_NOTES[note] for note in result["dataset"]["notes"]]
     groups: dict[tuple[str, str], list[str]] = {}
     for entry in result["ledger"]:
-        if entry["group"] is None:
-            what = entry["kind"].replace("_", " ")
-            noun = "empty cell" if entry["kind"] == "empty_cell" else "row"
-            told.append(f"{entry['where']}: {what}, {counted(entry['n'], noun)}")
+        if entry["group"] is None and entry["kind"] == "empty_cell":
+            told.append(f"{entry['where']}: {entry['n']} more cells have no rows")
+        elif entry["group"] is None:
+            told.append(f"{entry['where']}: {entry['kind'].replace('_', ' ')}, {counted(entry['n'], 'row')}")
         else:
             rows = f" ({entry['n']})" if entry["n"] else ""
             groups.setdefault((entry["kind"], entry["where"]), []).append(f"{entry['group']}{rows}")

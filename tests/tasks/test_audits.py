@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,18 @@ def test_a_column_that_the_spec_names_has_to_be_there(tmp_path: Path) -> None:
 def test_what_is_no_table_of_predictions_says_why(text: str, said: str, tmp_path: Path) -> None:
     found = problems([saved(tmp_path, "a.csv", text)])
     assert any(said in item for item in found), found
+
+
+def test_an_id_is_no_group_and_intersections_have_a_bound(tmp_path: Path) -> None:
+    rows = [f"p{i},{i % 90},{i // 90},{i % 2}" for i in range(5_400)]
+    table = saved(tmp_path, "a.csv", "\n".join(["person,sex,town,y_pred", *rows, ""]))
+    spec = AuditSpec(groups=("person", "sex"), positive=Positives(y_pred=1))
+    assert problems([table], spec) == [
+        "a.csv: column 'person' has 5400 different values, of at most 1000 groups; is it an id?"
+    ]
+    spec = AuditSpec(groups=("sex", "town"), positive=Positives(y_pred=1))
+    assert "make 5400 cells together, of at most 5000" in problems([table], spec)[0]
+    assert load_predictions([table], replace(spec, intersections=False)).table.num_rows == 5_400
 
 
 def test_nan_in_parquet_is_told_by_row(tmp_path: Path) -> None:
