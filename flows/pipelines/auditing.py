@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from core.errors import InputError
+from core.errors import InputError, Problem
 from core.fairness.outputs_spec import OutputsSpec
 from core.fairness.spec import AuditSpec
 from core.records import FileReference, plain
 from tasks import steps
 from tasks.archive import Derived, Written, sealed
 from tasks.audit_specs import FILE_KEYS, LoadedAudit, Spec, load_audit, rebuilt
-from tasks.audits import load_outputs, load_predictions
+from tasks.audits import LoadedOutputs, load_outputs, load_predictions
 from tasks.cache import Result, result_key, write_result
 from tasks.finder import InputFinder
 from tasks.readers import reader_names
@@ -82,14 +82,28 @@ def _outputs(spec: OutputsSpec, inputs: AuditInputs, progress: Progress) -> tupl
     """Audit outputs, and compare them with those of the baseline, if there is one."""
     from core.fairness.text_audit import audit_outputs
 
-    after = load_outputs(inputs.data, spec, progress)
-    result, read, change = plain(audit_outputs(spec, after.table)), after.inputs, None
-    if inputs.baseline:
+    after, *older = _both(spec, inputs, progress)
+    change = None
+    if older:
         from core.fairness.text_comparison import compare_outputs
 
-        before = load_outputs(inputs.baseline, spec, progress, role=BASELINE)
-        change, read = plain(compare_outputs(spec, before.table, after.table)), [*read, *before.inputs]
-    return {**result, "comparison": change}, read
+        change = plain(compare_outputs(spec, older[0].table, after.table))
+    read = [item for loaded in (after, *older) for item in loaded.inputs]
+    return {**plain(audit_outputs(spec, after.table)), "comparison": change}, read
+
+
+def _both(spec: OutputsSpec, inputs: AuditInputs, progress: Progress) -> list[LoadedOutputs]:
+    """Read the outputs and, if there are some, those of the baseline; what is wrong with either is told for both."""
+    loaded: list[LoadedOutputs] = []
+    problems: list[Problem] = []
+    for role, files in ((spec.kind, inputs.data), (BASELINE, inputs.baseline)):
+        try:
+            loaded += [load_outputs(files, spec, progress, role=role)] if files else []
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(problems)
+    return loaded
 
 
 def run_audit(

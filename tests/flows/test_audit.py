@@ -214,6 +214,11 @@ def test_all_that_is_wrong_with_outputs_is_told_at_once(assay: Any, sample: Path
         "o.csv:3: scenario_id is empty", "o.csv:3: id 'a' stands already at",
     ):  # fmt: skip
         assert told in outcome.err, outcome.err
+    older = ("--baseline", tmp_path / "older.csv")
+    (tmp_path / "older.csv").write_text("id,scenario_id,variant,helpfulness\na,s,base,0\n")
+    outcome = assay("audit", tmp_path / "o.csv", "--spec", sample / "sample.yaml", *older)
+    assert (outcome.code, "o.csv:2: helpfulness 9" in outcome.err) == (2, True)
+    assert "older.csv:2: helpfulness 0 is outside [1, 5]" in outcome.err
     (tmp_path / "p.csv").write_text("scenario,variant\ns,base\n")
     outcome = assay("audit", tmp_path / "p.csv", "--spec", sample / "sample.yaml")
     assert (outcome.code, "has no column 'scenario_id'; did you mean 'scenario'?" in outcome.err) == (2, True)

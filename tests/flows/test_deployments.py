@@ -113,9 +113,12 @@ def test_events_of_the_resources_that_assay_announces_are_matched(deployment: di
     assert trigger["enabled"] is True
 
 
-def test_a_simulation_is_started_by_hand_one_at_a_time(project: Path, document: dict[str, Any]) -> None:
-    (found,) = (item for item in document["deployments"] if item["name"] == "simulate")
-    assert flow_of(found).name == "simulate"
+@pytest.mark.parametrize("name", ["simulate", "audit"])
+def test_what_no_event_starts_is_started_by_hand_one_at_a_time(
+    name: str, project: Path, document: dict[str, Any]
+) -> None:
+    (found,) = (item for item in document["deployments"] if item["name"] == name)
+    assert flow_of(found).name == name
     assert (project / found["entrypoint"].partition(":")[0]).is_file()
     assert found["concurrency_limit"] == {"limit": 1, "collision_strategy": "ENQUEUE"}
     assert "triggers" not in found
