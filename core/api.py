@@ -6,7 +6,7 @@ The command line does the same from files, in a stream, and keeps records; the f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -14,14 +14,16 @@ import pyarrow as pa
 from core.data.columns import RawBatch
 from core.data.golden import GoldenSet
 from core.data.problems import ProblemLog
-from core.data.scores import ScoreBatch, ScoreParser, layout_of, regrouped
-from core.instrument.calibrated import Calibration, deployable, thresholds_of
+from core.data.scores import Kind, ScoreBatch, ScoreParser, layout_of, regrouped
+from core.errors import InputError
+from core.instrument.calibrated import Calibration, DetectorCalibration, deployable, kind_of, thresholds_of
 from core.instrument.calibration import calibrate as calibrate_golden
 from core.instrument.collapse import unit_masks
+from core.instrument.detections import measure_detector
 from core.instrument.golden_table import golden_scores
 from core.instrument.identity import judge_of_scores, target_of_scores
 from core.instrument.labelled import LabelledUnits
-from core.instrument.measured import Measurement
+from core.instrument.measured import CorrectedDetections, Measurement
 from core.instrument.measurement import measure as measure_counts
 from core.instrument.measurement import measurement_spec
 from core.instrument.spec import Attempts, InstrumentSpec
@@ -31,7 +33,7 @@ from core.instrument.tally import Tally, chosen_attempts
 def calibrate(
     golden: Any, scores: Any, instrument: InstrumentSpec | None = None, *, accept_judge: bool = False
 ) -> Calibration:
-    """Calibrate a judge on a golden set (SPEC 3-6).
+    """Calibrate a judge on a golden set (SPEC 3-6), or a detector (SPEC 4.1).
 
     Parameters
     ----------
@@ -40,7 +42,8 @@ def calibrate(
         ``turn``, ``cluster`` and slice columns. Labels are 0, 1 or empty.
     scores : pandas.DataFrame or pyarrow.Table
         ``trace_id, turn, category, score`` (long) or one column a category (wide), scores in [0, 1].
-        Optional ``judge`` (name@version), ``cluster`` and ``state``.
+        Optional ``judge`` (name@version), ``cluster`` and ``state``. For an instrument of kind detections, decisions:
+        ``trace_id, turn, attribute, detected`` or one column an attribute, 0 or 1.
     instrument : InstrumentSpec, optional
     accept_judge : bool
         Take scores of another judge than the instrument's all the same, and say so.
@@ -48,11 +51,14 @@ def calibrate(
     Returns
     -------
     Calibration
+        A `DetectorCalibration` for an instrument of kind detections.
 
     Raises
     ------
     InputError
         All that is wrong with the tables: see `assay check`.
+    UndefinedError
+        An instrument of kind detections with thresholds to choose or optimism to correct.
 
     Examples
     --------
@@ -65,7 +71,7 @@ def calibrate(
     """
     spec = instrument or InstrumentSpec()
     labels = _labels(golden, "golden", spec.categories, spec.slices)
-    parser, batch = _parsed(scores, labels.categories)
+    parser, batch = _parsed(scores, labels.categories, spec.kind)
     judge, source, accepted = judge_of_scores(
         parser.judges, parser.fingerprints, spec.judge, accept=accept_judge, where="scores", expected="the instrument's"
     )
@@ -73,6 +79,32 @@ def calibrate(
         regrouped([batch], parser.log), labels.categories, last_turn_only=spec.turn_scope == "last", log=parser.log
     )
     return calibrate_golden(labels, block, spec, judge=judge, judge_source=source, judge_accepted=accepted)[0]
+
+
+@overload
+def measure(
+    scores: Any,
+    calibration: DetectorCalibration,
+    *,
+    calibration_id: str = "",
+    target: str | None = None,
+    attempts: Attempts | None = None,
+    confidence_level: float | None = None,
+    accept_judge: bool = False,
+) -> CorrectedDetections: ...
+
+
+@overload
+def measure(
+    scores: Any,
+    calibration: Calibration,
+    *,
+    calibration_id: str = "",
+    target: str | None = None,
+    attempts: Attempts | None = None,
+    confidence_level: float | None = None,
+    accept_judge: bool = False,
+) -> Measurement: ...
 
 
 def measure(
@@ -86,8 +118,8 @@ def measure(
     accept_judge: bool = False,
     labels: Any = None,
     allow_unmatched: bool = False,
-) -> Measurement:
-    """Measure production with a calibrated judge (SPEC 7-9).
+) -> Measurement | CorrectedDetections:
+    """Measure production with a calibrated judge or detector (SPEC 7-9, 4.1).
 
     Parameters
     ----------
@@ -111,6 +143,7 @@ def measure(
     Returns
     -------
     Measurement
+        `CorrectedDetections` with a `DetectorCalibration`.
 
     Raises
     ------
@@ -121,7 +154,7 @@ def measure(
     """
     names = deployable(calibration)
     others = tuple(name for name in calibration.categories if name not in names)
-    parser, batch = _parsed(scores, (*names, *others))
+    parser, batch = _parsed(scores, (*names, *others), kind_of(calibration))
     judge, source, accepted = judge_of_scores(
         parser.judges,
         parser.fingerprints,
@@ -148,21 +181,19 @@ def measure(
     parser.log.stop_if_any()
     tally, chosen = Tally(len(names), spec.turn_bins), chosen_attempts(units, spec.attempts)
     tally.add(block, chosen)
+    known: dict[str, Any] = {
+        "calibration_id": calibration_id, "judge": judge, "judge_source": source, "judge_accepted": accepted,
+    }  # fmt: skip
+    if isinstance(calibration, DetectorCalibration):
+        if labels is not None:
+            raise InputError.of("labels", "are held against the scores of a judge; a detector's decisions take none")
+        return measure_detector(tally.finish(), calibration, spec, **known)
     labelled = None
     if labels is not None:
         watched = LabelledUnits(_labels(labels, "labels", (*names, *others), (), needed=names), names)
         watched.add(block, chosen)
         labelled = watched.finish(allow_unmatched=allow_unmatched, where="labels")
-    return measure_counts(
-        tally.finish(),
-        calibration,
-        spec,
-        calibration_id=calibration_id,
-        judge=judge,
-        judge_source=source,
-        judge_accepted=accepted,
-        labelled=labelled,
-    )
+    return measure_counts(tally.finish(), calibration, spec, **known, labelled=labelled)
 
 
 def _labels(
@@ -189,14 +220,14 @@ def _raw(table: Any) -> RawBatch:
     return RawBatch(table=batch, place=np.arange(1, len(batch) + 1, dtype=np.int64))
 
 
-def _parsed(table: Any, categories: Sequence[str]) -> tuple[ScoreParser, ScoreBatch]:
+def _parsed(table: Any, categories: Sequence[str], kind: Kind) -> tuple[ScoreParser, ScoreBatch]:
     log = ProblemLog(["scores"], ["row"])
     raw = _raw(table)
-    layout = layout_of(raw.table.schema.names, "scores", "scores", log)
+    layout = layout_of(raw.table.schema.names, kind, "scores", log)
     if layout is None or not len(raw.place):
         log.add("scores", "holds no rows")
         log.stop()
-    parser = ScoreParser(layout, categories, "scores", log)
+    parser = ScoreParser(layout, categories, kind, log)
     batch = parser.parse(raw)
     log.stop_if_any()
     return parser, batch

@@ -30,7 +30,9 @@ TOLERANCE = 1e-9
 """Relative difference that another processor or library version may make in a re-derived figure."""
 
 SCHEMA_VERSIONS = {
+    "assay.audit": 1,
     "assay.calibration": 1,
+    "assay.gate": 1,
     "assay.measurement": 1,
     "assay.comparison": 1,
     "assay.series": 1,
@@ -251,7 +253,7 @@ def _typed(hint: Any, value: Any, where: str) -> Any:
     if origin in (types.UnionType, typing.Union):
         if value is None and type(None) in arguments:
             return None
-        return _typed(next(item for item in arguments if item is not type(None)), value, where)
+        return _one_of([item for item in arguments if item is not type(None)], value, where)
     if origin is typing.Literal:
         if value not in arguments:
             raise RecordError(f"{where}: {value!r} is not one of {list(arguments)}")
@@ -267,6 +269,15 @@ def _typed(hint: Any, value: Any, where: str) -> Any:
     if is_dataclass(hint):
         return build(typing.cast(type, hint), value, where=where)
     return _scalar(hint, value, where)
+
+
+def _one_of(hints: Sequence[Any], value: Any, where: str) -> Any:
+    for hint in hints[:-1]:
+        try:
+            return _typed(hint, value, where)
+        except RecordError:
+            continue
+    return _typed(hints[-1], value, where)
 
 
 def _scalar(hint: Any, value: Any, where: str) -> Any:

@@ -58,7 +58,7 @@ def calibrate(
     judge : JudgeIdentity, optional
         The judge that is to run on the golden set's texts, when there are no scores.
     scores : str or list of str, optional
-        The judge's scores on the golden set.
+        The judge's scores on the golden set (or a detector's decisions, for an instrument of that kind).
     promote, because, accept_judge, confidence_level, output, tracking_uri
         As on the command line.
     """

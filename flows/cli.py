@@ -19,7 +19,7 @@ from core.errors import AssayError, InputError, MismatchError, UnreachableError
 
 COMMANDS = {
     "demo": "The whole story on built-in data, offline, in about a minute.",
-    "init": "Make a starter folder: an instrument and example data.",
+    "init": "Make a starter folder: an instrument, a policy and example data.",
     "check": "Look at a data file: is it what it should be, and what is in it?",
     "read": "Turn another tool's file into a table.",
     "judge": "Run a registered judge on conversations.",
@@ -28,6 +28,8 @@ COMMANDS = {
     "plan": "Say how many traces and labels a goal takes.",
     "measure": "Measure a release with a calibrated judge.",
     "compare": "Say whether a release is better or worse than the one before, or line up several.",
+    "audit": "Audit predictions or generated text: how groups of people fare.",
+    "gate": "Hold records against a policy; missing evidence never passes.",
     "verify": "Re-derive every figure of a record from its inputs.",
     "event": "Tell the Prefect server of a changed judge or a released model.",
     "sync": "Upload the records that MLflow could not take when they were made.",
@@ -69,9 +71,10 @@ def cli(log_format: str) -> None:
       assay calibrate golden.csv --judge lexical --instrument instrument.yaml -o calibration.json
       assay judge lexical conversations.csv -o scores.parquet
       assay measure scores.parquet --calibration calibration.json -o measurement.json
+      assay gate measurement.json --policy policy.yaml
 
-    Exit codes: 0 done; 1 `verify` found a mismatch; 2 bad input or usage; 4 a service cannot be reached; 70 a bug;
-    130 interrupted.
+    Exit codes: 0 done, or the gate passed; 1 the gate failed, or `verify` found a mismatch; 2 bad input or usage;
+    3 the gate has insufficient evidence; 4 a service cannot be reached; 70 a bug; 130 interrupted.
     """  # noqa: D301 (click wants the character)
 
 

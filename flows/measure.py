@@ -53,7 +53,8 @@ def measure(
     """Measure a release; the record goes to the archive and to MLflow.
 
     Without a calibration the champion of the instrument is taken. Where there is none, or it belongs to another judge,
-    the raw rate alone is recorded, and the judge is announced as changed.
+    the raw rate alone is recorded, and the judge is announced as changed. Detections are corrected only with a
+    calibration that is named.
 
     Parameters
     ----------

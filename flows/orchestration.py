@@ -21,6 +21,8 @@ from core.errors import AssayError, InputError, UnreachableError
 from core.instrument.spec import InstrumentSpec
 from tasks import steps
 from tasks.archive import Written
+from tasks.reporting.audit_markdown import audit_markdown
+from tasks.reporting.audit_rows import audit_rows
 from tasks.reporting.comparison import comparison_rows, series_rows
 from tasks.reporting.markdown import (
     calibration_markdown,
@@ -93,12 +95,17 @@ def instrument_named(name: str | None) -> InstrumentSpec:
     """
     if name is None:
         return InstrumentSpec()
+    return load_instrument(spec_file(name, "instrument"))
+
+
+def spec_file(name: str, what: str) -> Path:
+    """Find a spec: a YAML file, or the name of one in ``deployments/specs``; `what` it is of is for the message."""
     path = Path(name)
-    if path.suffix not in (".yaml", ".yml") and not path.is_absolute():
-        if path.name != name:
-            raise InputError.of(name, "is neither a YAML file nor the name of an instrument")
-        path = SPECS / f"{name}.yaml"
-    return load_instrument(path)
+    if path.suffix in (".yaml", ".yml") or path.is_absolute():
+        return path
+    if path.name != name or not name:
+        raise InputError.of(name or what, f"is neither a YAML file nor the name of an {what}")
+    return SPECS / f"{name}.yaml"
 
 
 def tracked(written: Written, tracking_uri: str | None, **wishes: Any) -> list[str]:
@@ -126,7 +133,7 @@ def name_of_instrument(given: str | None) -> str:
 
 
 def show_record(document: Mapping[str, Any], links: Sequence[str]) -> None:
-    """Make the artifacts of a record: the headline as Markdown, the categories or cells as a table."""
+    """Make the artifacts of a record: the headline as Markdown, the categories, cells or gaps as a table."""
     kind = str(document["schema"]).partition("/")[0].removeprefix("assay.")
     if kind == "simulation":
         markdown, key, rows = simulation_markdown(document, links), "simulation-cells", cell_rows(document["result"])
@@ -136,6 +143,8 @@ def show_record(document: Mapping[str, Any], links: Sequence[str]) -> None:
         rows = comparison_rows(document["result"]) if kind == "comparison" else series_rows(document["result"])
         rows = [{name: printable(value) for name, value in row.items()} for row in rows]
         markdown, key = comparison_markdown(document, links), f"{kind}-rows"
+    elif kind == "audit":
+        markdown, key, rows = audit_markdown(document, links), "audit-figures", audit_rows(document)
     else:
         told = calibration_markdown if kind == "calibration" else measurement_markdown
         markdown, key, rows = told(document, links), f"{kind}-categories", category_rows(document)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import AssayError, InputError, Problem, RecordError, UnreachableError
-from core.instrument.calibrated import Calibration
+from core.instrument.calibrated import Calibration, DetectorCalibration
 from core.records import Document, FileReference, build, parse, plain, seal
 from tasks.settings import settings
 from tasks.storage import (
@@ -267,9 +267,10 @@ def read_calibration(document: Document, place: Place) -> FoundCalibration:
     """Read a calibration out of its record."""
     if not document["schema"].startswith("assay.calibration/"):
         raise RecordError(f"{place}: is a record of {document['schema']}; a calibration is needed")
+    kind = DetectorCalibration if document["result"].get("kind") == "detections" else Calibration
     return FoundCalibration(
         document=document,
-        calibration=build(Calibration, document["result"], where=f"{place}: result"),
+        calibration=build(kind, document["result"], where=f"{place}: result"),
         reference=FileReference(role="calibration", uri=str(pinned(place)), sha256=document["id"]),
         place=place,
     )

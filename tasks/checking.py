@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from math import inf
 from typing import Any, Literal, cast
@@ -16,18 +17,26 @@ from tasks.readers import Source
 from tasks.storage import InputFile
 from tasks.tables import Progress, ScoreScan, count_units, load_golden, names_in, no_progress, open_all
 
-Kind = Literal["scores", "golden", "detections"]
+Kind = Literal["scores", "golden", "detections", "predictions", "outputs"]
 TURN_BINS = (1, 2, 3, 4, 8)
+MOST_GROUPS = 200
+"""Distinct values beyond which a column is hardly a protected attribute."""
+
+SHOWN_VALUES = 4
 Summary = dict[str, Any]
 
 
 def kind_of(files: Sequence[InputFile]) -> Kind:
-    """Read off a first file what it is: labels, decisions or scores.
+    """Read off a first file what it is: predictions, outputs, labels, decisions or scores.
 
     A wide table does not say it in its header: with a column of words (a slice), or with nothing but 0, 1 and empty
     cells, it is taken for labels.
     """
     source = open_all(files[:1])[0]
+    if "y_pred" in source.columns:
+        return "predictions"
+    if {"scenario_id", "variant"} <= set(source.columns):
+        return "outputs"
     if source.kind in ("golden", "scores", "detections"):
         return cast(Kind, source.kind)
     if "label" in source.columns:
@@ -64,6 +73,10 @@ def check(files: Sequence[InputFile], kind: Kind, progress: Progress = no_progre
     """
     if kind == "golden":
         return _check_golden(files)
+    if kind == "predictions":
+        return _check_predictions(files, progress)
+    if kind == "outputs":
+        return _check_outputs(files, progress)
     return _check_scores(files, kind, progress)
 
 
@@ -95,6 +108,58 @@ def _check_golden(files: Sequence[InputFile]) -> Summary:
             "undecidable": int((truth == -1).sum()),
         },
         "slices": {name: len(set(values) - {None}) for name, values in golden.slices.items()},
+    }
+
+
+def _check_predictions(files: Sequence[InputFile], progress: Progress) -> Summary:
+    """Say what each column could be in an audit: which are groups, and what is positive, only a spec can say."""
+    from core.fairness.spec import ColumnNames
+    from tasks.audits import survey
+
+    table, n_rows = survey(files, progress)
+    outcomes = ColumnNames()
+    columns: Summary = {}
+    for name, column in table.items():
+        row = {"may be": name if name in outcomes.all else "a group", "missing": column.null_count}
+        if name == outcomes.score:
+            columns[name] = {**row, "distinct values": "-", "most frequent": "-"}
+            continue
+        counts = Counter(label for label in column.to_pylist() if label is not None)
+        if name not in outcomes.all and len(counts) > MOST_GROUPS:
+            row["may be"] = "no group: too many values"
+        ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:SHOWN_VALUES]
+        told = ", ".join(f"{label} ({n})" for label, n in ordered)
+        columns[name] = {**row, "distinct values": len(counts), "most frequent": told}
+    return {"kind": "predictions", "rows": n_rows, "columns": columns}
+
+
+def _check_outputs(files: Sequence[InputFile], progress: Progress) -> Summary:
+    """Say what is there for each of the six metrics."""
+    from core.fairness.outputs_spec import OutputsSpec
+    from core.fairness.text_metric import variant_names
+    from tasks.audits import load_outputs
+
+    table = load_outputs(files, OutputsSpec(), progress).table
+    scored: dict[str, Any] = {
+        **{f"group_{axis}": labels != "" for axis, labels in table.labels.items()},
+        **{f"harm_{name}": ~np.isnan(values) for name, values in table.harms.items()},
+        "context": None if table.context is None else table.context != "",
+        "is_refusal": None if table.refused is None else ~np.isnan(table.refused),
+        "helpfulness": None if table.helpfulness is None else ~np.isnan(table.helpfulness),
+        "token_count": None if table.token_count is None else ~np.isnan(table.token_count),
+        "embedding": None if table.embedding is None else table.embedding.any(axis=1),
+    }
+    return {
+        "kind": "outputs",
+        "rows": len(table),
+        "scenarios": len(set(table.scenario.tolist())),
+        "prompts": dict(sorted(Counter(variant_names(table.variant, table.axis).tolist()).items())),
+        "refused": 0 if table.refused is None else int((table.refused == 1.0).sum()),
+        "ignored columns": list(table.ignored),
+        "columns": {
+            name: {"given": "absent" if given is None else f"{int(given.sum())} of {len(table)}"}
+            for name, given in scored.items()
+        },
     }
 
 

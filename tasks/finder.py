@@ -103,8 +103,8 @@ class InputFinder:
     def _search(self, sha256: str) -> Path | None:
         if self._by_digest is None:
             files = [path for folder in self._folders for path in sorted(folder.rglob("*")) if path.is_file()]
-            tables = [path for path in files if format_of(path)][:MAX_SEARCHED]
-            self._by_digest = {file_digest(path): path for path in tables}
+            inputs = [path for path in files if format_of(path) or path.suffix in (".yaml", ".yml")][:MAX_SEARCHED]
+            self._by_digest = {file_digest(path): path for path in inputs}
         return self._by_digest.get(sha256)
 
     def calibration(self, inputs: Sequence[Any]) -> FoundCalibration:
@@ -134,6 +134,10 @@ class InputFinder:
                 if file is not None and file_digest(file.path) == items[0]["sha256"]:
                     return file
             raise error from None
+
+    def records(self, inputs: Sequence[Any]) -> list[Document]:
+        """Return the records with the recorded ids."""
+        return [self.recorded(item)[0] for item in inputs]
 
     def recorded(self, item: Any) -> tuple[Document, Place]:
         """Return the record that an input is, by its id, and where it was found."""

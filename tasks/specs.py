@@ -6,6 +6,7 @@ import difflib
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -13,6 +14,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from core.errors import InputError, Problem, UndefinedError
+from core.gates.policy import Policy
 from core.instrument.planned import PlanSpec
 from core.instrument.spec import DeclaredSpec, InstrumentSpec
 from core.simulation.spec import CertificateSpec, ChainSpec, CorrectionSpec, ObservedRateSpec, SimulationSpec
@@ -81,6 +83,23 @@ def load_instrument(path: Path) -> InstrumentSpec:
 def load_declared(path: Path) -> DeclaredSpec:
     """Read a declared calibration."""
     return load_spec(path, DeclaredSpec)
+
+
+def load_policy(path: Path) -> Policy:
+    """Read a policy."""
+    data = read_yaml(path)
+    if not isinstance(data, dict):
+        raise InputError.of(str(path), "a policy is a mapping of keys to values")
+    return build_spec(_dates_as_text(data), Policy, str(path))
+
+
+def _dates_as_text(data: Any) -> Any:
+    """Write dates, which YAML reads as such, as the text that a record holds; a time of day is left, and refused."""
+    if isinstance(data, dict):
+        return {key: _dates_as_text(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_dates_as_text(item) for item in data]
+    return data.isoformat() if isinstance(data, date) and not isinstance(data, datetime) else data
 
 
 _SIMULATIONS: Mapping[Any, type[SimulationSpec]] = {
@@ -167,7 +186,7 @@ def _odd_values(data: Any, switches: set[str], where: str) -> Iterator[str]:
         for i, item in enumerate(data):
             yield from _odd_values(item, switches, f"{where}.{i}")
     elif isinstance(data, bool):
-        yield f"{where}: {str(data).lower()} is neither a number nor a text"
+        yield f"{where}: {str(data).lower()} is neither a number nor a text; put a text in quotes"
     elif isinstance(data, str) and any("\ud800" <= character <= "\udfff" for character in data):
         yield f"{where or 'spec'}: holds half a character (a lone surrogate)"
 
@@ -176,7 +195,8 @@ def _switches(kind: Any) -> set[str]:
     """Names of the keys that are true or false, in a spec and the specs within it."""
     hints = get_type_hints(kind)
     inside = (inner for hint in hints.values() for inner in (hint, *get_args(hint)) if is_dataclass(inner))
-    return {name for name, hint in hints.items() if hint is bool}.union(*map(_switches, inside))
+    own = {name for name, hint in hints.items() if bool in (hint, *get_args(hint))}
+    return own.union(*map(_switches, inside))
 
 
 def _message(item: Any, known: list[str]) -> str:

@@ -301,10 +301,10 @@ def load_golden(
 
 
 def load_golden_scores(
-    sources: Sequence[Source], golden: GoldenSet, *, last_turn_only: bool
+    sources: Sequence[Source], golden: GoldenSet, *, last_turn_only: bool, kind: Kind = "scores"
 ) -> tuple[GoldenScores, Found]:
-    """Read the judge's scores on a golden set and collapse them over turns."""
-    scan = ScoreScan(sources, "scores", golden.categories)
+    """Read the judge's scores (or the detector's decisions) on a golden set and collapse them over turns."""
+    scan = ScoreScan(sources, kind, golden.categories)
     parts = list(scan.batches())
     both_classes = ((golden.labels == 1).any(axis=0) & (golden.labels == 0).any(axis=0)).tolist()
     needed = [name for name, both in zip(golden.categories, both_classes, strict=True) if both]

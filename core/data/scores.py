@@ -249,7 +249,10 @@ def _other_kind(columns: Sequence[str], kind: Kind) -> str | None:
     other: Kind = "detections" if kind == "scores" else "scores"
     if not {NAME_COLUMN[other], VALUE_COLUMN[other]} <= set(columns):
         return None
-    how = "--instrument SPEC.yaml" if other == "detections" else "--calibration REF"
+    how = {
+        "detections": "--instrument SPEC.yaml (kind: detections) or the calibration of a detector",
+        "scores": "--calibration REF of a judge that scores",
+    }[other]
     return f"this is a table of {other}; measure it with {how} (or read it with --as {other})"
 
 

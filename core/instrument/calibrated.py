@@ -19,7 +19,10 @@ Status = Literal["measured", "inconclusive", "below_detection_floor", "insuffici
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apparent:
-    """The judge as it looks on the traces that chose its threshold: the papers' literal figures."""
+    """The judge as it looks on the traces that chose its threshold: the papers' literal figures.
+
+    A detector's is what it is: no trace chose anything.
+    """
 
     threshold: float | None
     sensitivity: float
@@ -70,7 +73,7 @@ class Calibrated:
     status : str
         ``not_calibrated`` has no figures but the counts; the others have all.
     threshold : float or None
-        In [0, 1]; None for the composite, and where no threshold beats chance.
+        In [0, 1]; None for the composite, and where no threshold beats chance. 1 for a detector's decisions.
     n_positive, n_negative, true_positives, true_negatives : int or None
         Golden counts at the deployed threshold, before the optimism correction; by holdout those of the half that
         measured, as all figures but `apparent`. The true ones are None in a declared calibration.
@@ -83,7 +86,7 @@ class Calibrated:
     effective : EffectiveCounts or None
     apparent : Apparent or None
     optimism : Optimism or None
-        What the bootstrap took off; None by holdout, which has nothing to take off.
+        What the bootstrap took off; None by holdout and for a detector, which have nothing to take off.
     by_turns : tuple of Stratum or None
         None in a declared calibration: no weighting to turn counts is possible.
     agreement : LabelAgreement or None
@@ -218,6 +221,24 @@ class Calibration:
     golden_design: GoldenDesign = field(default="enriched", metadata=UNSAID)
     mix_robust: bool = field(default=False, metadata=UNSAID)
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetectorCalibration(Calibration):
+    """A calibrated detector: how often its decisions are right, with nothing chosen on the golden set (SPEC 4.1).
+
+    Attributes
+    ----------
+    kind : 'detections'
+        What it measures; a calibration without this field measures scores.
+    """
+
+    kind: Literal["detections"] = "detections"
+
+
+def kind_of(calibration: Calibration) -> Literal["scores", "detections"]:
+    """Return what a calibration measures."""
+    return calibration.kind if isinstance(calibration, DetectorCalibration) else "scores"
 
 
 def deployable(calibration: Calibration) -> tuple[str, ...]:

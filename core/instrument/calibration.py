@@ -1,4 +1,4 @@
-"""Calibration (SPEC 3-6): from a golden set and a judge's scores to an instrument with known error rates."""
+"""Calibration (SPEC 3-6): from a golden set and a judge's verdicts to an instrument with known error rates."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from core.instrument.calibrated import (
     Calibration,
     Ceiling,
     CompositeCalibrated,
+    DetectorCalibration,
     EffectiveCounts,
     GoldenSummary,
     PatternRates,
@@ -42,11 +43,14 @@ from core.instrument.optimism import Optimism, bootstrap_optimism
 from core.instrument.rated import raters_of, with_agreement
 from core.instrument.resampling import Engine, RankedTable
 from core.instrument.search import joint_thresholds
-from core.instrument.spec import InstrumentSpec, JudgeIdentity, ThresholdSpec
+from core.instrument.spec import InstrumentSpec, JudgeIdentity, ThresholdSpec, settled
 from core.instrument.strata import Stratum, bin_labels, bin_of, large_enough, negatives, positives, strata_of
 from core.instrument.threshold import YoudenThreshold, swept_threshold, youden_threshold
 
 SEVERAL = "several"
+
+DECISION = 1.0
+"""The threshold of a detector, whose decisions are 0 or 1: given, not chosen."""
 
 MANY_UNDECIDABLE = 0.1
 """Share of golden traces without composite truth above which a reader is told what follows."""
@@ -61,13 +65,13 @@ def calibrate(
     judge_source: str = "assumed",
     judge_accepted: bool = False,
 ) -> tuple[Calibration, GoldenTable]:
-    """Calibrate a judge on a golden set (SPEC 3-6).
+    """Calibrate a judge on a golden set (SPEC 3-6), or a detector (SPEC 4.1).
 
     Parameters
     ----------
     golden : GoldenSet
     scores : GoldenScores
-        With the golden set's categories, in their order.
+        With the golden set's categories, in their order; of a detector, its decisions of 0 and 1.
     spec : InstrumentSpec, optional
         Defaults apply without one.
     judge : JudgeIdentity, optional
@@ -79,24 +83,25 @@ def calibrate(
     Returns
     -------
     calibration : Calibration
+        A `DetectorCalibration` for an instrument of kind detections.
     table : GoldenTable
         The joined traces behind it.
 
     Raises
     ------
     InputError
-        Ids that do not join, disagreeing clusters, no category with both classes, or a slice column with more
-        than 500 values.
+        Ids that do not join, disagreeing clusters, no category with both classes, a slice column with more than 500
+        values, or decisions that are neither 0 nor 1.
+    UndefinedError
+        An instrument of kind detections with thresholds to choose or optimism to correct.
     """
-    spec = spec or InstrumentSpec()
-    if spec.kind != "scores":
-        raise InputError.of(
-            f"instrument {spec.name!r}", f"is of kind {spec.kind}: only scores have a threshold to find"
-        )
+    spec = settled(spec or InstrumentSpec())
     table = join(golden, scores, allow_unmatched=spec.allow_unmatched)
     _check_slices(table, spec)
+    _check_decisions(table, spec)
     work = _Work(table, spec)
-    calibration = Calibration(
+    made = DetectorCalibration if spec.kind == "detections" else Calibration
+    calibration = made(
         instrument=spec.name,
         judge=judge or spec.judge or JudgeIdentity(),
         judge_source=judge_source,
@@ -150,13 +155,13 @@ def calibrated_judge(
     InputError
         No category has both classes.
     """
-    work = _Work(table, spec, swept_threshold, engine)
+    work = _Work(table, settled(spec), swept_threshold, engine)
     return work.categories, work.composite
 
 
 def _notes(spec: InstrumentSpec, work: _Work, accepted: JudgeIdentity | None) -> tuple[str, ...]:
     notes = []
-    if spec.optimism.method == "none":
+    if spec.optimism.method == "none" and spec.kind == "scores":
         notes.append("optimism not corrected: sensitivity and specificity are apparent")
     if work.split:
         notes.append(f"holdout: {work.part(work.fits)} chose the thresholds, {work.part(work.measures)} measured them")
@@ -198,6 +203,14 @@ def _check_slices(table: GoldenTable, spec: InstrumentSpec) -> None:
                 "golden set",
                 (f"slice column {column!r} has {n_values} different values; at most {MAX_SLICE_VALUES} make slices"),
             )
+
+
+def _check_decisions(table: GoldenTable, spec: InstrumentSpec) -> None:
+    given = table.maxima[~table.missing]
+    if spec.kind == "detections" and not np.isin(given, (0.0, DECISION)).all():
+        raise InputError.of(
+            f"instrument {spec.name!r}", "is of kind detections, and a detection is 0 or 1; scores need kind: scores"
+        )
 
 
 def _summary(golden: GoldenSet, table: GoldenTable, work: _Work) -> GoldenSummary:
@@ -262,6 +275,8 @@ class _Work:
         return None
 
     def _own(self, c: int, youden: Callable[[Floats, Ints], YoudenThreshold]) -> float | None:
+        if self.spec.kind == "detections":
+            return DECISION
         used = self.fits & (self.labels[:, c] >= 0)
         return youden(self.table.maxima[used, c], self.labels[used, c]).threshold
 

@@ -210,6 +210,19 @@ class CertifiedCoverage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CorrectedAttribute(AttributeRate):
+    """A calibrated detector's rate for one attribute: the diagnostic, and what is behind it.
+
+    Attributes
+    ----------
+    prevalence : Prevalence
+        On the attribute's own sensitivity and specificity.
+    """
+
+    prevalence: Prevalence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateLink:
     """The certificate of a calibration: how its intervals did under known truth (SPEC 14.4).
 
@@ -335,7 +348,25 @@ class ReportedRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectionMeasurement(Survey):
-    """The result of measuring a detector's decisions: observed rates, never corrected."""
+    """The result of measuring a detector's decisions without a calibration: observed rates, never corrected."""
 
     attributes: Mapping[str, AttributeRate]
+    reported: tuple[ReportedRate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorrectedDetections(Survey):
+    """The result of measuring a calibrated detector's decisions.
+
+    Attributes
+    ----------
+    attributes : mapping of str to CorrectedAttribute
+        All of the calibration's: those left out of the composite have a status and no rate.
+    left_out : tuple of str
+        Attributes that could not be calibrated.
+    reported : tuple of ReportedRate
+    """
+
+    attributes: Mapping[str, CorrectedAttribute]
+    left_out: tuple[str, ...] = ()
     reported: tuple[ReportedRate, ...] = ()

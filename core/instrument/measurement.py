@@ -8,7 +8,7 @@ from zlib import crc32
 
 from core.inference.mix import CategoryRate, mix_robust_interval, mix_shift_sensitivity
 from core.inference.transport import Transport
-from core.instrument.calibrated import Calibrated, Calibration
+from core.instrument.calibrated import Calibrated, Calibration, kind_of
 from core.instrument.correction import effective_counts, prevalence_of
 from core.instrument.labelled import COMPOSITE, Labelled, labels_notes, transport_of_golden_set, transport_of_labels
 from core.instrument.measured import (
@@ -36,7 +36,7 @@ def measurement_spec(calibration: Calibration, **asked: Any) -> MeasurementSpec:
         Fields of `MeasurementSpec`; None leaves the calibration's.
     """
     declared = MeasurementSpec(
-        kind="scores",
+        kind=kind_of(calibration),
         instrument=calibration.instrument,
         attempts=calibration.attempts,
         turn_scope=calibration.turn_scope,
@@ -88,39 +88,73 @@ def measure(
     -------
     Measurement
     """
-    names = calibration.composite.categories
-    measured = {
-        name: _measured(sample_of(counts, i), calibration.categories[name], calibration, spec, counts, name=name)
-        for i, name in enumerate(names)
-    }
-    left_out = tuple(name for name in calibration.categories if name not in names)
-    composite = _measured(sample_of(counts, None), calibration.composite, calibration, spec, counts, name="")
-    composite = _with_mix(_coherent(composite, measured), measured, calibration, spec)
-    transports = _transports({**measured, COMPOSITE: composite}, counts, calibration, spec, labelled)
-    composite = replace(composite, transport=transports.get(COMPOSITE))
-    measured = {name: replace(row, transport=transports.get(name)) for name, row in measured.items()}
-    notes = [*calibration.notes, *labels_notes(transports, labelled)]
-    if left_out:
-        notes.append(f"not measured, without a threshold: {', '.join(left_out)}")
-    if judge_accepted:
-        notes.append(
-            f"measured with {judge}, calibrated with {calibration.judge}: accepted by the user, not shown to hold"
-        )
-    if certificate is not None:
-        notes += _certificate_notes(certificate, spec.confidence_level)
+    composite, categories = corrected(counts, calibration, spec)
+    spanned = {name: categories[name] for name in calibration.composite.categories}
+    composite = _with_mix(composite, spanned, calibration, spec)
+    transports = _transports({**spanned, COMPOSITE: composite}, counts, calibration, spec, labelled)
+    left_out = left_out_of(calibration)
+    notes = [f"not measured, without a threshold: {', '.join(left_out)}"] if left_out else []
     return Measurement(
         **survey(counts, spec, judge=judge, judge_source=judge_source, judge_accepted=judge_accepted),
         calibration=CalibrationLink(id=calibration_id, source=calibration.calibration_source, certificate=certificate),
-        composite_categories=names,
-        composite=composite,
-        categories={
-            name: measured[name] if name in measured else _left_out(judged)
-            for name, judged in calibration.categories.items()
-        },
+        composite_categories=calibration.composite.categories,
+        composite=replace(composite, transport=transports.get(COMPOSITE)),
+        categories={name: replace(row, transport=transports.get(name)) for name, row in categories.items()},
         left_out=left_out,
         labels=None if labelled is None else labelled.summary,
-        notes=tuple(notes),
+        notes=(
+            *calibration.notes,
+            *labels_notes(transports, labelled),
+            *notes,
+            *calibration_notes(calibration, spec, judge if judge_accepted else None, certificate),
+        ),
     )
+
+
+def left_out_of(calibration: Calibration) -> tuple[str, ...]:
+    """Return the categories that a calibration cannot measure."""
+    return tuple(name for name in calibration.categories if name not in calibration.composite.categories)
+
+
+def corrected(
+    counts: UnitCounts, calibration: Calibration, spec: MeasurementSpec
+) -> tuple[Measured, dict[str, Measured]]:
+    """Measure the composite, and each of the calibration's categories.
+
+    Parameters
+    ----------
+    counts : UnitCounts
+        Bit c is the c-th of ``calibration.composite.categories``.
+    calibration : Calibration
+    spec : MeasurementSpec
+    """
+    measured = {
+        name: _measured(sample_of(counts, i), calibration.categories[name], calibration, spec, counts, name=name)
+        for i, name in enumerate(calibration.composite.categories)
+    }
+    composite = _measured(sample_of(counts, None), calibration.composite, calibration, spec, counts, name="")
+    categories = {
+        name: measured[name] if name in measured else _left_out(judged)
+        for name, judged in calibration.categories.items()
+    }
+    return _coherent(composite, measured), categories
+
+
+def calibration_notes(
+    calibration: Calibration,
+    spec: MeasurementSpec,
+    accepted: JudgeIdentity | None,
+    certificate: CertificateLink | None,
+) -> list[str]:
+    """Say what a reader has to know of another judge that was accepted, and of the calibration's certificate."""
+    notes = []
+    if accepted is not None:
+        notes.append(
+            f"measured with {accepted}, calibrated with {calibration.judge}: accepted by the user, not shown to hold"
+        )
+    if certificate is not None:
+        notes += _certificate_notes(certificate, spec.confidence_level)
+    return notes
 
 
 def _transports(

@@ -7,7 +7,7 @@ no import here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from core.data.vocabulary import MAX_CATEGORIES, RESERVED_CATEGORIES, category_name
@@ -132,7 +132,7 @@ class InstrumentSpec:
     ----------
     name : str
     kind : {'scores', 'detections'}
-        Detections are decisions already: no threshold, no correction.
+        Detections are decisions already: no threshold is chosen, so there is no optimism to correct (`settled`).
     categories : tuple of str or None
         Harm categories (or protected attributes); None takes those of the golden set (or of the detections).
     judge : JudgeIdentity or None
@@ -209,6 +209,35 @@ def check_categories(categories: tuple[str, ...]) -> None:
         raise UndefinedError("categories", sorted(reserved), "these names are assay's own; choose others")
 
 
+def settled(spec: InstrumentSpec) -> InstrumentSpec:
+    """Return the instrument as it is calibrated: one of kind detections has no optimism to correct (SPEC 4.1).
+
+    Examples
+    --------
+    >>> settled(InstrumentSpec(kind="detections")).optimism.method
+    'none'
+
+    Raises
+    ------
+    UndefinedError
+        Detections with thresholds to choose, or with optimism to correct.
+    """
+    if spec.kind == "scores":
+        return spec
+    if spec.thresholds != ThresholdSpec():
+        raise UndefinedError(
+            "thresholds.objective",
+            spec.thresholds.objective,
+            "a detection is a decision: it has no threshold to choose",
+        )
+    if spec.optimism.method != "none" and spec.optimism != OptimismSpec():
+        raise UndefinedError(
+            "optimism.method", spec.optimism.method,
+            "a detection is a decision: no threshold is chosen on the golden set, so no optimism; leave it out",
+        )  # fmt: skip
+    return replace(spec, optimism=OptimismSpec(method="none"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredRates:
     """Sensitivity and specificity that were measured elsewhere, with the numbers behind them."""
@@ -272,7 +301,7 @@ class MeasurementSpec:
     kind : {'scores', 'detections'}
     instrument : str
     categories : tuple of str or None
-        Of a detection instrument; scores take theirs from the calibration.
+        Of detections that are measured without a calibration; else they are the calibration's.
     judge : JudgeIdentity or None
         Assumed for detections that do not name their detector.
     uncalibrated : {'no_champion', 'other_judge', 'champion_unknown'} or None

@@ -1,8 +1,8 @@
 """The coverage certificate (SPEC 14.4): the whole chain at one calibration's own counts and quality.
 
 The golden set's labels, holes, turns and clusters stand as they are; only scores are drawn, from a judge whose true
-rates are the calibration's honest ones. What this cannot show is in the record: scores of another shape, and a golden
-set that does not speak for production.
+rates are the calibration's honest ones. Of a calibrated detector the decisions are drawn, and no threshold is fitted.
+What this cannot show is in the record: scores of another shape, and a golden set that does not speak for production.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from scipy.optimize import brentq
 
 from core.data.columns import Bools, Floats
 from core.errors import UndefinedError
-from core.instrument.calibrated import Calibrated, Calibration
+from core.instrument.calibrated import Calibrated, Calibration, kind_of
 from core.instrument.golden_table import GoldenTable
-from core.instrument.spec import InstrumentSpec
+from core.instrument.spec import InstrumentSpec, settled
 from core.simulation.chain import ChainStage, World
 from core.simulation.correction import CorrectionStage
 from core.simulation.draws import FixedGolden, Turns
@@ -39,6 +39,10 @@ COMPOSITE_TOLERANCE = 0.02
 SIMULATED = (
     "scores are drawn from a binormal law with the calibration's honest rates; labels, holes, turns and clusters are "
     "those of its golden set; production has the same turn counts and is independent"
+)
+DETECTED = (
+    "decisions are drawn from a normal law with the calibration's rates, at thresholds that are not fitted; labels, "
+    "holes, turns and clusters are those of its golden set; production has the same turn counts and is independent"
 )
 DECLARED = (
     "a declared calibration: its rates are taken as counts, independent and right for this use; how they came about "
@@ -109,6 +113,7 @@ def certificate_stage(
         return _declared(spec, calibration, calibration_id)
     columns = [list(calibration.categories).index(name) for name in composite.categories]
     golden = _fixed(table, columns)
+    decides = instrument.kind == "detections"
     population, cuts = _fitted(calibration, golden)
     turns = Turns.of_counts(golden.n_turns)
     clusters = int(golden.clusters.max()) + 1
@@ -121,9 +126,10 @@ def certificate_stage(
         golden_prevalence=_positive_share(golden),
         n_golden=len(golden.n_turns),
         golden_cluster_size=len(golden.n_turns) / clusters,
+        decides_at=cuts if decides else None,
     )
     stage = ChainStage(
-        [world], _simulated(instrument, spec),
+        [world], _simulated(settled(instrument), spec),
         prevalences=spec.prevalences, n_units=spec.n_units, replications=spec.replications, seed=spec.seed,
     )  # fmt: skip
     certified = CertifiedCalibration(
@@ -132,7 +138,8 @@ def certificate_stage(
         judge=str(calibration.judge),
         **_fit_records(calibration, world, cuts),
     )
-    return CertificateStage(stage, certified, (SIMULATED, *_too_good(certified.composite)))
+    told = DETECTED if decides else SIMULATED
+    return CertificateStage(stage, certified, (told, *_too_good(certified.composite)))
 
 
 def _simulated(instrument: InstrumentSpec, spec: CertificateSpec) -> InstrumentSpec:
@@ -204,8 +211,9 @@ def _fitted(calibration: Calibration, golden: FixedGolden) -> tuple[Population, 
     -------
     population : Population
     cuts : float array
-        Best thresholds on the latent scale.
+        On the latent scale: best thresholds, or those of a detector, which need not be.
     """
+    decides = kind_of(calibration) == "detections"
     composite = calibration.composite
     wanted = [_wanted(calibration.categories[name]) for name in composite.categories]
     turns = Turns.of_counts(golden.n_turns)
@@ -216,6 +224,9 @@ def _fitted(calibration: Calibration, golden: FixedGolden) -> tuple[Population, 
         blank = Population(
             laws=(), patterns=patterns, pattern_shares=shares, trace_share=trace_share, cluster_share=cluster_share
         )
+        if decides:
+            found = [_deciding(blank, target, turns) for target in wanted]
+            return replace(blank, laws=tuple(law for law, _ in found)), np.array([cut for _, cut in found])
         laws = tuple(_law(blank, target, turns) for target in wanted)
         population = replace(blank, laws=laws)
         return population, best_cuts(population, *turns.law)
@@ -284,6 +295,14 @@ def _law(population: Population, wanted: _Wanted, turns: Turns) -> CategoryLaw:
     if law is not None and abs(_best_j(law.shift, population, turns, law.spread) - wanted.youden_j) <= FIT_TOLERANCE:
         return law
     return CategoryLaw(shift=_root(lambda shift: _best_j(shift, population, turns) - wanted.youden_j, 0.0, FAR))
+
+
+def _deciding(population: Population, wanted: _Wanted, turns: Turns) -> tuple[CategoryLaw, float]:
+    """Return the law with a spread of 1, and the threshold, at which a detector has the wanted rates."""
+    cut = _root(lambda at: population.passed(at, *turns.law) - wanted.specificity, -FAR, FAR)
+    missed = 1.0 - wanted.sensitivity
+    shift = _root(lambda shift: missed - population.passed(cut, *turns.law, CategoryLaw(shift=shift)), -FAR, FAR)
+    return CategoryLaw(shift=shift), cut
 
 
 def _law_with_both(population: Population, wanted: _Wanted, turns: Turns) -> CategoryLaw | None:

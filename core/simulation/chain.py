@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.special import logit
+from scipy.special import expit, logit
 
 from core.data.columns import Floats
 from core.errors import InputError, UndefinedError
@@ -66,6 +66,9 @@ class World:
     n_golden, golden_cluster_size
         As the record shows them.
     categories : tuple of str
+    decides_at : float array of shape (n_categories,), optional
+        Latent thresholds of a detector, which decides there whatever the golden set looks like; None for a judge, whose
+        thresholds are fitted.
     """
 
     categories: tuple[str, ...]
@@ -78,6 +81,7 @@ class World:
     unscored: float = 0.0
     n_golden: int
     golden_cluster_size: float = 1.0
+    decides_at: Floats | None = None
 
     def composite_j(self, cuts: Floats, spanned: Sequence[int], turns: Turns) -> float:
         """Return the true J of a composite at latent thresholds."""
@@ -85,8 +89,11 @@ class World:
         return rates.composite_j(self.population, spanned, self.golden_prevalence)
 
     def best_j(self, turns: Turns) -> float:
-        """Return the true J of the composite at the thresholds that are best over the golden set's turn counts."""
-        cuts = best_cuts(self.population, *self.golden_turns.law)
+        """Return the true J of the composite at the thresholds that are best over the golden set's turn counts.
+
+        A detector has no better ones than its own.
+        """
+        cuts = best_cuts(self.population, *self.golden_turns.law) if self.decides_at is None else self.decides_at
         return self.composite_j(cuts, range(self.population.n_categories), turns)
 
 
@@ -305,6 +312,8 @@ class ChainStage:
     def _replicate(self, world: World, rng: np.random.Generator, outcome: ChainOutcome) -> None:
         spec = replace(self.instrument, seed=int(rng.integers(2**31)))
         table = golden_table(rng, world.population, world.golden.traces(rng, world.population), world.categories)
+        if world.decides_at is not None:
+            table = replace(table, maxima=(table.maxima >= expit(world.decides_at)).astype(float))
         try:
             categories, composite = calibrated_judge(table, spec, self._engine)
         except InputError:  # no category has both classes
@@ -319,7 +328,7 @@ class ChainStage:
         )  # fmt: skip
         outcome.calibrations[composite.status] += 1
         spanned = [c for c, name in enumerate(table.categories) if name in composite.categories]
-        cuts = _cuts(categories, spanned)
+        cuts = _cuts(categories, spanned, world.decides_at)
         if composite.apparent is not None and composite.youden_j is not None:
             true_j = world.composite_j(cuts, spanned, world.golden_turns)
             found = (composite.apparent.youden_j, composite.youden_j, true_j, 1.0)
@@ -403,12 +412,12 @@ def _measured(
     return prevalence_of(sample, judge, calibration, asked, production.cluster_size > 1, stream=0, melded_draws=None)
 
 
-def _cuts(categories: dict[str, Calibrated], spanned: Sequence[int]) -> Floats:
+def _cuts(categories: dict[str, Calibrated], spanned: Sequence[int], decides_at: Floats | None) -> Floats:
     """Return the deployed thresholds on the latent scale."""
     cuts = np.full(len(categories), np.inf)
     for c, judged in enumerate(categories.values()):
         if c in spanned and judged.threshold is not None:
-            cuts[c] = logit(judged.threshold)
+            cuts[c] = logit(judged.threshold) if decides_at is None else decides_at[c]
     return cuts
 
 

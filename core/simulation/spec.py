@@ -224,7 +224,7 @@ class ChainSpec:
     unlabelled, unscored : float in [0, 1)
         Share of golden labels that are missing; share of turns that the judge did not score.
     instrument : InstrumentSpec
-        How thresholds are chosen and corrected.
+        How thresholds are chosen and corrected; of kind scores, since a detector has none to choose.
     replications : int
         A cell; one calibration serves all its prevalences and sizes of production.
     seed : int
@@ -263,6 +263,8 @@ class ChainSpec:
             raise UndefinedError("positive_share", self.positive_share, "must lie between 0 and 1")
         if max(self.youden_j) >= 1.0:
             raise UndefinedError("youden_j", max(self.youden_j), "must lie in [0, 1)")
+        if self.instrument.kind != "scores":
+            raise UndefinedError("instrument.kind", self.instrument.kind, "only scores have thresholds to fit")
         _level_and_seed(self.instrument.confidence_level, self.seed)
         cells = len(self.youden_j) * len(self.n_golden) * len(self.turns) * len(self.clusters)
         _grid("youden_j", cells * len(self.prevalences) * len(self.n_units), self.replications)

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 @click.command(name="calibrate")
 @click.argument("golden", nargs=-1)
 @click.option("--scores", multiple=True, metavar="FILE", help="The judge's scores on the golden set (repeatable).")
+@click.option(
+    "--detections", multiple=True, metavar="FILE",
+    help="A detector's decisions on the golden set, for an --instrument of kind detections (repeatable).",
+)  # fmt: skip
 @click.option("--judge", metavar="NAME", help="Run this registered judge on the golden set's texts instead.")
 @click.option(
     "--instrument",
@@ -55,6 +59,7 @@ if TYPE_CHECKING:
 def command(
     golden: tuple[str, ...],
     scores: tuple[str, ...],
+    detections: tuple[str, ...],
     judge: str | None,
     instrument: Path | None,
     declared: Path | None,
@@ -68,7 +73,7 @@ def command(
     promote: bool,
     because: str | None,
 ) -> None:
-    """Calibrate a judge on a golden set: threshold, sensitivity, specificity and J, a category and for all.
+    """Calibrate a judge or detector on a golden set: threshold, sensitivity, specificity and J, a category and for all.
 
     GOLDEN is one or more files, folders or patterns, each may be READER:PATH.
 
@@ -77,6 +82,7 @@ def command(
       assay calibrate golden.csv --scores scores.parquet -o calibration.json
       assay calibrate golden.csv --judge lexical --instrument instrument.yaml
       assay calibrate hatecheck:test_suite_cases.csv --scores scores.csv
+      assay calibrate golden.csv --detections detections.csv --instrument fairness.yaml
       assay calibrate --declared vendor.yaml
       assay calibrate golden.csv --judge lexical --instrument instrument.yaml --promote --because "new golden set"
     """  # noqa: D301 (click wants the character)
@@ -87,19 +93,30 @@ def command(
 
     named = instrument is not None or declared is not None
     promotion = promotion_of(promote, because, named=named, tracking_uri=tracking_uri)
-    refuse_overwriting(output, [*golden, *scores, instrument, declared], force=force, beside=["golden_maxima"])
+    refuse_overwriting(
+        output, [*golden, *scores, *detections, instrument, declared], force=force, beside=["golden_maxima"]
+    )
     if declared is not None:
-        if golden or scores or judge or instrument:
-            raise click.UsageError("--declared stands alone: no golden set, --scores, --judge or --instrument")
+        if golden or scores or detections or judge or instrument:
+            raise click.UsageError(
+                "--declared stands alone: no golden set, --scores, --detections, --judge or --instrument"
+            )
         written = run_declared(load_declared(declared), confidence_level=confidence_level, output=output)
         show(written, calibration_report, as_json=as_json)
         track(written, tracking_uri, as_json=as_json, register=True, promotion=promotion)
         return
     if not golden:
         raise click.UsageError("name the golden set, or give --declared FILE.yaml")
-    if bool(scores) == bool(judge):
-        raise click.UsageError("give either --scores FILE or --judge NAME")
+    if bool(scores) + bool(detections) + bool(judge) != 1:
+        raise click.UsageError("give either --scores FILE or --judge NAME, or --detections FILE for a detector")
     spec = InstrumentSpec() if instrument is None else load_instrument(instrument)
+    if (spec.kind == "detections") != bool(detections):
+        whose = "without --instrument the kind is" if instrument is None else f"instrument {spec.name!r} is of kind"
+        raise click.UsageError(
+            f"{whose} {spec.kind}: --detections goes with an --instrument of kind detections, --scores and --judge "
+            "with one of kind scores"
+        )
+    verdicts = scores or detections
     if through_prefect(orchestrate):
         from flows.calibrate import calibrate
         from tasks.judges import load_judge
@@ -111,7 +128,7 @@ def command(
             golden=list(golden),
             instrument=None if instrument is None else str(instrument.resolve()),
             judge=None if worker is None else JudgeIdentity(name=worker.name, version=worker.version),
-            scores=list(scores) or None,
+            scores=list(verdicts) or None,
             promote=promote,
             because=because,
             accept_judge=accept_judge,
@@ -124,7 +141,7 @@ def command(
     with progress("texts judged") as advance:
         written = run_calibration(
             golden,
-            scores,
+            verdicts,
             judge,
             spec,
             confidence_level=confidence_level,

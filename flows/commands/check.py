@@ -15,7 +15,7 @@ from flows.commands import progress
 @click.option(
     "--as",
     "kind",
-    type=click.Choice(["scores", "golden", "detections"]),
+    type=click.Choice(["scores", "golden", "detections", "predictions", "outputs"]),
     help="Default: read off the header.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
@@ -26,6 +26,7 @@ def command(files: tuple[str, ...], kind: str | None, as_json: bool) -> None:
     Examples:
       assay check golden.csv --as golden
       assay check runs/2026-11
+      assay check outputs.parquet --as outputs
       assay check hatecheck:test_suite_cases.csv
     """  # noqa: D301 (click wants the character)
     from tasks.checking import check, kind_of

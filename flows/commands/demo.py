@@ -18,14 +18,15 @@ if TYPE_CHECKING:
     help="Where its files go. Default: demo/ in the user's data folder.",
 )  # fmt: skip
 def command(folder: Path | None) -> None:
-    """Calibrate a simple judge on built-in conversations, measure two releases, compare them; the truth is known.
+    """Calibrate a simple judge, measure two releases and compare them beside the known truth; audit generated text.
 
     Everything is written for this program and nothing is fetched. The jobs run as Prefect flows (on a temporary server,
     unless PREFECT_API_URL names one) and are logged to MLflow, in a database in the user's data folder.
     """
     # Prefect reads it when it is imported: the demo's own story is told below.
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
-    from flows.pipelines.demo import run_demo
+    from flows.pipelines.demo import run_audit_demo, run_demo
+    from tasks.reporting.audit import audit_summary
     from tasks.reporting.comparison import comparison_report, true_changes
     from tasks.reporting.terminal import calibration_report, console, demo_report, words
     from tasks.settings import settings
@@ -39,14 +40,17 @@ def command(folder: Path | None) -> None:
 
     place = folder or settings().data_dir / "demo"
     tell("... starting Prefect (about ten seconds)", "dim")
-    found = run_demo(place, OrchestratedJobs(), lambda step: tell(f"... {step}", "dim"))
+    jobs = OrchestratedJobs()
+    found = run_demo(place, jobs, lambda step: tell(f"... {step}", "dim"))
     releases = found.releases
+    audit = run_audit_demo(place, jobs, lambda step: tell(f"... {step}", "dim"))
     screen.print()
     screen.print(calibration_report(found.calibration.document))
     screen.print(demo_report([(item.name, item.written.document, item.truth) for item in releases]))
     screen.print(comparison_report(found.comparison.document))
     screen.print(words(true_changes(found.comparison.document, releases[0].truth, releases[1].truth)))
     screen.print()
+    screen.print(audit_summary(audit.document))
     tell(f"Records and data:    {place}")
     tell(f"Re-derive a figure:  assay verify {releases[-1].written.path}")
     tell("Your own data:       assay init mine")
@@ -79,3 +83,9 @@ class OrchestratedJobs:
         from flows.compare import compare
 
         return compare(releases=[baseline, candidate], output=output)
+
+    def audit(self, data: str, spec: str, baseline: str, output: str) -> Written:
+        """Audit outputs and compare them with those of an older release."""
+        from flows.audit import audit
+
+        return audit(data=data, spec=spec, baseline=baseline, output=output)

@@ -10,7 +10,7 @@ import click
 @click.command(name="init")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
 def command(folder: Path) -> None:
-    """Make a starter folder DIR: an instrument, labelled and unlabelled example conversations, and what to run.
+    """Make a starter folder DIR: an instrument, a policy, labelled and unlabelled conversations, and what to run.
 
     \b
     Example:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     "--instrument",
     type=click.Path(path_type=Path),
     metavar="SPEC.yaml",
-    help="For detections: kind, attributes.",
+    help="For detections of an uncalibrated detector: kind, attributes.",
 )
 @click.option("--reported", multiple=True, metavar="FILE", help="Rates that the detector reports itself, to compare.")
 @click.option(
@@ -87,8 +87,8 @@ def command(
 ) -> None:
     """Measure a release: how often its conversations violate, corrected for the judge's errors.
 
-    FILES are tables of scores (with --calibration) or detections (with --instrument): files, folders or patterns,
-    all one data set; each may be READER:PATH.
+    FILES are tables of scores (with --calibration) or detections (with --instrument, or corrected with the
+    --calibration of their detector): files, folders or patterns, all one data set; each may be READER:PATH.
 
     \b
     Examples:
@@ -97,15 +97,17 @@ def command(
       assay measure 'runs/2026-11/*.parquet' --calibration calibration.json --attempts first
       assay measure scores.parquet --calibration calibration.json --labels labelled-sample.csv
       assay measure detections.csv --instrument fairness.yaml
+      assay measure detections.csv --calibration detector.json
     """  # noqa: D301 (click wants the character)
     from flows.pipelines.measurement import detection_spec, run_measurement
     from tasks.reporting.terminal import certificate_hint, console, measurement_report, words
     from tasks.specs import load_instrument
 
     if (calibration is None) == (instrument is None):
-        raise click.UsageError("give --calibration REF (scores) or --instrument SPEC.yaml (detections)")
-    if reported and instrument is None:
-        raise click.UsageError("--reported goes with detections (--instrument)")
+        raise click.UsageError(
+            "give --calibration REF (scores) or --instrument SPEC.yaml (detections); detections with --calibration REF "
+            "are corrected"
+        )
     if certificate is not None and calibration is None:
         raise click.UsageError("--certificate goes with --calibration")
     if labels and calibration is None:

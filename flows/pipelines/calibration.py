@@ -11,7 +11,7 @@ from core.instrument.calibration import calibrate
 from core.instrument.declared import declared_calibration
 from core.instrument.golden_table import GoldenTable
 from core.instrument.identity import judge_of_scores
-from core.instrument.spec import DeclaredSpec, InstrumentSpec, JudgeIdentity
+from core.instrument.spec import DeclaredSpec, InstrumentSpec, JudgeIdentity, settled
 from core.records import FileReference
 from tasks import steps
 from tasks.archive import Derived, Written, sealed, write_record
@@ -47,6 +47,11 @@ def derive_calibration(
     run: Runner = direct,
 ) -> tuple[Derived, GoldenTable]:
     """Calibrate from files; everything that the record's id covers, and the table behind it."""
+    spec = settled(spec)
+    if judge_name is not None and spec.kind == "detections":
+        raise InputError.of(
+            f"instrument {spec.name!r}", "is of kind detections, and a registered judge gives scores: give --detections"
+        )
     golden, reader, inputs = run(
         steps.READ_GOLDEN, lambda: load_golden(golden_files, categories=spec.categories, slices=spec.slices)
     )
@@ -54,9 +59,9 @@ def derive_calibration(
     if judge_name is None:
         scores, found = run(
             steps.READ_SCORES,
-            lambda: load_golden_scores(open_all(score_files), golden, last_turn_only=last_turn_only),
+            lambda: load_golden_scores(open_all(score_files), golden, last_turn_only=last_turn_only, kind=spec.kind),
         )
-        inputs = inputs + references("scores", score_files, found.rows_by_file)
+        inputs = inputs + references(spec.kind, score_files, found.rows_by_file)
         judge, source, accepted = judge_of_scores(
             found.judges,
             found.fingerprints,
@@ -108,7 +113,7 @@ def run_calibration(
     Parameters
     ----------
     golden, scores : sequence of str
-        ``[READER:]PATH`` arguments.
+        ``[READER:]PATH`` arguments; detections in place of scores, for an instrument of that kind.
     judge : str or None
         The registered judge to run on the golden set's texts, instead of scores.
     spec : InstrumentSpec

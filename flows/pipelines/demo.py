@@ -1,4 +1,4 @@
-"""The main job on built-in data: calibrate, measure two releases, compare them, set all of it beside what is true."""
+"""The jobs on built-in data: calibrate, measure two releases, compare them, set all beside what is true; audit text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Protocol
 
 from flows.pipelines.judging import run_judge
 from tasks.archive import Written
-from tasks.builtin.starter import RELEASES, write_demo
+from tasks.builtin.outputs_sample import MODELS
+from tasks.builtin.starter import RELEASES, write_audit_demo, write_demo
 from tasks.builtin.suite import release_truth
 
 
@@ -46,6 +47,10 @@ class Jobs(Protocol):
         """Compare two measured releases."""
         ...
 
+    def audit(self, data: str, spec: str, baseline: str, output: str) -> Written:
+        """Audit outputs and compare them with those of an older release."""
+        ...
+
 
 def run_demo(folder: Path, jobs: Jobs, tell: Callable[[str], None]) -> Demo:
     """Run the demo in a folder; `tell` hears what is being done."""
@@ -67,3 +72,11 @@ def run_demo(folder: Path, jobs: Jobs, tell: Callable[[str], None]) -> Demo:
     older, newer = (str(item.written.path) for item in releases)
     comparison = jobs.compare(older, newer, str(folder / "comparison.json"))
     return Demo(calibration=calibration, releases=releases, comparison=comparison)
+
+
+def run_audit_demo(folder: Path, jobs: Jobs, tell: Callable[[str], None]) -> Written:
+    """Audit the built-in sample of generated text: the second model against the first."""
+    before, after = (model.name for model in MODELS)
+    tell(f"auditing the built-in outputs of {after}, and comparing them with those of {before}")
+    paths = write_audit_demo(folder)
+    return jobs.audit(str(paths[after]), str(paths["spec"]), str(paths[before]), str(folder / f"{after}.audit.json"))

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import InputError
-from core.instrument.calibrated import deployable, thresholds_of
-from core.instrument.detections import measure_detections
+from core.instrument.calibrated import DetectorCalibration, deployable, kind_of, thresholds_of
+from core.instrument.detections import measure_detections, measure_detector
 from core.instrument.identity import judge_of_scores, target_of_scores
 from core.instrument.labelled import LabelledUnits
 from core.instrument.measured import Survey
@@ -109,11 +109,14 @@ def derive_measurement(
     *,
     certificate: FoundCertificate | None = None,
     labels: Sequence[InputFile] = (),
+    reported: Sequence[InputFile] = (),
     decisions: Path | None = None,
     progress: Progress = no_progress,
 ) -> tuple[Derived, int]:
-    """Measure scores with a calibration; everything that the record's id covers, and the rows of `decisions`."""
+    """Measure with a calibration; everything that the record's id covers, and the rows of `decisions`."""
     calibration = found.calibration
+    if reported and kind_of(calibration) == "scores":
+        raise InputError.of("measure", "--reported goes with detections, and the calibration is of scores")
     names = deployable(calibration)
     others = tuple(name for name in calibration.categories if name not in names)
     watched: LabelledUnits | None = None
@@ -136,22 +139,23 @@ def derive_measurement(
         progress=progress,
         labelled=watched,
     )
+    records = [found.reference, *([] if certificate is None else [certificate.reference])]
+    known: dict[str, Any] = {
+        "calibration_id": found.document["id"],
+        "judge": counted.judge,
+        "judge_source": counted.judge_source,
+        "judge_accepted": counted.judge_accepted,
+        "certificate": None if certificate is None else certificate.link,
+    }
+    if isinstance(calibration, DetectorCalibration):
+        rates, report_inputs = load_reported(reported, names)
+        result = measure_detector(counted.counts, calibration, counted.spec, **known, reported=rates)
+        return _derived(counted, result, [*records, *report_inputs])
     labelled = None
     if watched is not None:
         labelled = watched.finish(allow_unmatched=spec.allow_unmatched, where=labels[0].name)
-    result = measure(
-        counted.counts,
-        calibration,
-        counted.spec,
-        calibration_id=found.document["id"],
-        judge=counted.judge,
-        judge_source=counted.judge_source,
-        judge_accepted=counted.judge_accepted,
-        certificate=None if certificate is None else certificate.link,
-        labelled=labelled,
-    )
-    more = [found.reference, *label_inputs, *([] if certificate is None else [certificate.reference])]
-    return _derived(counted, result, more)
+    result_of_scores = measure(counted.counts, calibration, counted.spec, **known, labelled=labelled)
+    return _derived(counted, result_of_scores, [*records, *label_inputs])
 
 
 def derive_uncalibrated(
@@ -195,7 +199,7 @@ def derive_detections(
     decisions: Path | None = None,
     progress: Progress = no_progress,
 ) -> tuple[Derived, int]:
-    """Measure a detector's decisions; see `derive_measurement`."""
+    """Measure an uncalibrated detector's decisions; see `derive_measurement`."""
     sources = open_all(files)
     attributes = spec.categories or categories_in(sources, "detections")
     counted = _counted(
@@ -290,7 +294,7 @@ def run_measurement(
     files : sequence of str
         ``[READER:]PATH`` arguments.
     calibration : str, optional
-        A reference to the calibration, for scores.
+        A reference to the calibration; scores need one, detections are corrected with one.
     certificate : str, optional
         A reference to the calibration's certificate; ``none`` leaves it out, and without one it is looked for
         (`find_certificate`).
@@ -343,7 +347,14 @@ def run_measurement(
     def derive(decisions: Path) -> tuple[Derived, int]:
         if found is not None:
             return derive_measurement(
-                inputs, found, spec, certificate=certified, labels=label_files, decisions=decisions, progress=progress
+                inputs,
+                found,
+                spec,
+                certificate=certified,
+                labels=label_files,
+                reported=reports,
+                decisions=decisions,
+                progress=progress,
             )
         if spec.uncalibrated is not None:
             return derive_uncalibrated(inputs, spec, decisions=decisions, progress=progress)

@@ -153,7 +153,8 @@ def _base(
     if instrument is not None and instrument.kind != "scores":
         raise InputError.of(
             f"instrument {instrument.name!r}",
-            f"is of kind {instrument.kind}: nothing is corrected, nothing to simulate",
+            f"is of kind {instrument.kind}: no threshold is fitted, nothing to simulate; name the detector's "
+            "--calibration for its certificate",
         )
     if calibration is not None and stage == 3:
         if confidence_level is not None:

@@ -12,8 +12,10 @@ from core.instrument.planned import PlanSpec
 from core.instrument.spec import DeclaredSpec, InstrumentSpec, JudgeIdentity, MeasurementSpec
 from core.records import Document, differences_of, plain, record_id
 from core.simulation.spec import CertificateSpec
+from flows.pipelines.auditing import audit_again
 from flows.pipelines.calibration import derive_calibration, derive_declared
 from flows.pipelines.comparison_again import compared_again, lined_up_again
+from flows.pipelines.gating import derive_again
 from flows.pipelines.measurement import derive_detections, derive_measurement, derive_uncalibrated
 from flows.pipelines.planning import derive_plan
 from flows.pipelines.simulation import Begin, Certified, derive_simulation, no_beginning
@@ -107,22 +109,27 @@ def _derive(document: Document, finder: InputFinder, progress: Progress) -> Deri
     if kind == "assay.calibration":
         if spec.get("calibration_source") == "declared":
             return derive_declared(build_spec(spec, DeclaredSpec, source))
+        instrument = build_spec(spec, InstrumentSpec, source)
         ran = document["result"].get("judge_source") == "ran"
         if ran:
             _check_judge(document["result"]["judge"])
         return derive_calibration(
             finder.files(inputs, "golden"),
-            [] if ran else finder.files(inputs, "scores"),
+            [] if ran else finder.files(inputs, instrument.kind),
             document["result"]["judge"]["name"] if ran else None,
-            build_spec(spec, InstrumentSpec, source),
+            instrument,
             accept_judge=True,
             progress=progress,
         )[0]
     if kind == "assay.plan":
         planned_with = finder.calibration(inputs) if inputs else None
         return derive_plan(build_spec(spec, PlanSpec, source), planned_with)
+    if kind == "assay.gate":
+        return derive_again(document, finder)
+    if kind == "assay.audit":
+        return audit_again(spec, inputs, finder, progress)
     wanted = build_spec(spec, MeasurementSpec, source)
-    if wanted.kind == "detections":
+    if wanted.kind == "detections" and all(item["role"] != "calibration" for item in inputs):
         return derive_detections(
             finder.files(inputs, "detections"),
             wanted,
@@ -133,11 +140,12 @@ def _derive(document: Document, finder: InputFinder, progress: Progress) -> Deri
         return derive_uncalibrated(finder.files(inputs, "scores"), wanted, progress=progress)[0]
     found = finder.calibration(inputs)
     return derive_measurement(
-        finder.files(inputs, "scores"),
+        finder.files(inputs, wanted.kind),
         found,
         wanted,
         certificate=finder.certificate(inputs, found),
         labels=finder.files(inputs, "labels"),
+        reported=finder.files(inputs, "reported"),
         progress=progress,
     )[0]
 

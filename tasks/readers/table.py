@@ -33,6 +33,9 @@ MAX_LINE = 16 * 2**20
 PANDAS_INDEX = "__index_level_"
 """Columns that pandas adds for itself."""
 
+LIST_COLUMNS = frozenset({"embedding"})
+"""Columns whose cells may be lists; text formats hand them out as JSON."""
+
 KEPT_PROBLEMS = 200
 
 _DAMAGE = (EOFError, OSError, zlib.error)
@@ -75,7 +78,7 @@ class ParquetSource:
         import pyarrow.parquet as pq
 
         types = {name: self._schema.field(name).type for name in columns}
-        if nested := [name for name, kind in types.items() if pa.types.is_nested(kind)]:
+        if nested := [name for name, kind in types.items() if pa.types.is_nested(kind) and name not in LIST_COLUMNS]:
             raise InputError(
                 Problem(
                     source=self.file.name,
@@ -241,7 +244,7 @@ class JsonLinesSource(_TextSource):
 
     def _rows(self, columns: Sequence[str], problems: list[Problem]) -> Iterator[tuple[int, list[str | None]]]:
         for line, item in self._objects(problems):
-            nested = [name for name in columns if isinstance(item.get(name), (dict, list))]
+            nested = [name for name in columns if _is_nested(name, item.get(name))]
             if nested:
                 self._problem(problems, line, f"{nested[0]!r} holds a list or object; a plain value is expected")
                 continue
@@ -287,9 +290,15 @@ def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return item
 
 
+def _is_nested(name: str, value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and name not in LIST_COLUMNS)
+
+
 def _cell(value: Any) -> str | None:
     if value is None or value == "":
         return None
+    if isinstance(value, list):
+        return json.dumps(value)
     if isinstance(value, bool):
         return "1" if value else "0"
     return value if isinstance(value, str) else repr(value)

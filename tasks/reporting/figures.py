@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from core.data.columns import Floats, Ints
 from core.inference.intervals import normal_quantile, wilson_limits
 from core.records import Document
-from tasks.reporting.terminal import printable
+from tasks.reporting.terminal import is_detector, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,14 +42,15 @@ def calibration_figures(document: Document, maxima: Path) -> dict[str, Figure]:
     Returns
     -------
     dict
-        Figures by name: ``roc``, ``scores``, and ``slices-<column>`` for each slice column.
+        Figures by name: ``roc``, ``scores``, and ``slices-<column>`` for each slice column. A detector's decisions have
+        neither curve nor histogram.
     """
     table = pq.read_table(maxima)
     result = document["result"]
     pairs = {name: _scored(table, name) for name in result["categories"]}
     usable = {name: pair for name, pair in pairs.items() if len(set(pair[1].tolist())) == 2}
     figures = {}
-    if usable:
+    if usable and not is_detector(result):
         figures["roc"] = roc_figure(result, usable)
         figures["scores"] = score_figure(result, usable)
     for column, values in result["slices"].items():

@@ -15,7 +15,7 @@ from tasks.reporting.simulation import (
     title_of,
     verdict_of,
 )
-from tasks.reporting.terminal import STATUS_MEANING, choice_of, limits, percent, printable
+from tasks.reporting.terminal import STATUS_MEANING, choice_of, limits, percent, printable, threshold
 
 # With : @ and . since an address that stands alone becomes a link.
 _MARKUP = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]()<>#+-!|~&=$:@."})
@@ -160,6 +160,17 @@ def _decimal(value: float | None, digits: int = 3) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
+def _corrected(prevalence: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return the columns of a corrected rate; an attribute of an uncalibrated detector has none."""
+    if prevalence is None:
+        return {}
+    return {
+        "corrected": percent(prevalence["value"]),
+        "interval": limits(prevalence["interval"]),
+        "status": prevalence["status"],
+    }
+
+
 def category_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the categories of a record as rows of plain text."""
     result = document["result"]
@@ -170,6 +181,7 @@ def category_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
             "units": row["n_units"],
             "flagged": row["n_flagged"],
             "observed": percent(row["rate"]),
+            **_corrected(row.get("prevalence")),
         }
         for name, row in result.get("attributes", {}).items()
     ]
@@ -177,7 +189,7 @@ def category_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
         return [
             {
                 "category": printable(name),
-                "threshold": "any" if name == "composite" else _decimal(row["threshold"], 6),
+                "threshold": threshold(name, row, result),
                 "sensitivity": _decimal(row["sensitivity"]),
                 "specificity": _decimal(row["specificity"]),
                 "J": _decimal(row["youden_j"]),
@@ -192,9 +204,7 @@ def category_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
             "units": row["n_units"],
             "flagged": row["n_flagged"],
             "observed": percent(row["observed_rate"]),
-            "corrected": percent(row["prevalence"]["value"]),
-            "interval": limits(row["prevalence"]["interval"]),
-            "status": row["prevalence"]["status"],
+            **_corrected(row["prevalence"]),
         }
         for name, row in rows
     ] + attributes

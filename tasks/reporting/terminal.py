@@ -99,7 +99,7 @@ def calibration_report(document: Mapping[str, Any]) -> RenderableType:
         hits, passes = row["true_positives"], row["true_negatives"]
         table.add_row(
             words(name, "bold" if name == "composite" else ""),
-            "any" if name == "composite" else _decimal(row["threshold"], 6),
+            threshold(name, row, result),
             f"{row['n_positive']}" if hits is None else f"{hits}/{row['n_positive']}",
             f"{row['n_negative']}" if passes is None else f"{passes}/{row['n_negative']}",
             _decimal(row["sensitivity"]),
@@ -158,8 +158,27 @@ def agreement_of(agreement: Mapping[str, Any], floor: float) -> str:
     return f"{told}; a judge at the floor of {floor:g} would show J {noise['floor_on_labels']:.2f}"
 
 
+def threshold(name: str, row: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    """Show at what a calibration flags: a score, any category, or (of a detector) the decision itself."""
+    if name == "composite":
+        return "any"
+    if is_detector(result):
+        return "-" if row["threshold"] is None else "decision"
+    return _decimal(row["threshold"], 6)
+
+
+def is_detector(result: Mapping[str, Any]) -> bool:
+    """Whether a calibration is of decisions."""
+    return result.get("kind") == "detections"
+
+
 def _basis(document: Mapping[str, Any]) -> str:
     """Say where sensitivity and specificity come from."""
+    if is_detector(document["result"]):
+        return (
+            "Sensitivity, specificity and J are as counted: a detector decides by itself, no threshold was chosen on\n"
+            "these traces, and there is no optimism to take off."
+        )
     if document["result"]["calibration_source"] == "declared":
         return "Thresholds, sensitivity and specificity are as declared, and were not measured here."
     if document["spec"]["optimism"]["method"] == "none":
@@ -181,7 +200,7 @@ def _basis(document: Mapping[str, Any]) -> str:
 def _slices(document: Mapping[str, Any]) -> Iterable[RenderableType]:
     """Show where the composite is worst: for each slice column the slices with the lowest rates."""
     holdout = document["spec"].get("optimism", {}).get("method") == "holdout"
-    basis = "of the half that measured" if holdout else "apparent"
+    basis = "of the half that measured" if holdout else "counted" if is_detector(document["result"]) else "apparent"
     for column, slices in document["result"]["slices"].items():
         table = _table("lowest sensitivity", "sens.", "positives", "lowest specificity", "spec.", "negatives")
         sides = (
@@ -242,6 +261,7 @@ def measurement_report(document: Mapping[str, Any]) -> RenderableType:
     lines += [_rates(result), _accounting(result), *_certificate(result), *_transport(result), *_mix(composite)]
     rows = [("composite", composite["prevalence"])]
     rows += [(name, row["prevalence"]) for name, row in result.get("categories", {}).items()]
+    rows += [(name, row["prevalence"]) for name, row in result.get("attributes", {}).items() if "prevalence" in row]
     return Group(*lines, *_meanings(rows), *_notes(result, rows))
 
 
@@ -355,15 +375,16 @@ def _rates(result: Mapping[str, Any]) -> Table:
             _status(prevalence["status"]),
         )
     for name, row in result.get("attributes", {}).items():
+        prevalence = row.get("prevalence")
         table.add_row(
             words(name),
             str(row["n_units"]),
             str(row["n_flagged"]),
             percent(row["rate"]),
             "diagnostic",
-            "",
-            "",
-            "",
+            "" if prevalence is None else percent(prevalence["value"]),
+            "" if prevalence is None else limits(prevalence["interval"]),
+            "" if prevalence is None else _status(prevalence["status"]),
         )
     return table
 
@@ -407,10 +428,10 @@ def check_report(summary: Mapping[str, Any]) -> RenderableType:
     lines: list[RenderableType] = [Text(f"Nothing wrong, read as {summary['kind']}", style="bold green")]
     tables: list[RenderableType] = []
     for name, value in summary.items():
-        if name in ("kind", "categories") or value in (None, [], {}):
+        if name in ("kind", "categories", "columns") or value in (None, [], {}):
             continue
         lines.append(words(f"  {name:<16}{_inline(value)}"))
-    categories = summary["categories"]
+    categories = summary.get("categories") or summary["columns"]
     columns = list(next(iter(categories.values())))
     table = _table("", *columns)
     for name, row in categories.items():

@@ -45,7 +45,7 @@ def log_comparison(client: Any, upload: Upload) -> runs.Run:
     metrics, left_out = comparison_metrics(result)
     content = runs.Content(
         metrics=metrics,
-        parameters=facts.spec_parameters(document, seed=document["seed"]),
+        parameters=facts.spec_parameters(document),
         tags={
             **({"categories.left_out": facts.clipped(", ".join(left_out))} if left_out else {}),
             "mlflow.note.content": facts.clipped(comparison_markdown(document)),
@@ -94,7 +94,7 @@ def log_series(client: Any, upload: Upload) -> runs.Run:
     note = {"mlflow.note.content": facts.clipped(comparison_markdown(document))}
     runs.log(
         client, run.id,
-        runs.Content(metrics={}, parameters=facts.spec_parameters(document, seed=document["seed"]), tags=note),
+        runs.Content(metrics={}, parameters=facts.spec_parameters(document), tags=note),
         timestamp,
     )  # fmt: skip
     for i, point in enumerate(series):

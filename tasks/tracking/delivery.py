@@ -9,6 +9,7 @@ from core.errors import AssayError, UnreachableError
 from tasks.archive import Written
 from tasks.storage import pinned
 from tasks.tracking import outbox, registry
+from tasks.tracking.audits import log_audit
 from tasks.tracking.calibrations import log_calibration
 from tasks.tracking.comparisons import log_comparison, log_series
 from tasks.tracking.connection import connected
@@ -20,6 +21,7 @@ from tasks.tracking.simulations import log_simulation
 from tasks.tracking.uris import tracking_uri, without_credentials
 
 _LOGS = {
+    "audit": log_audit,
     "calibration": log_calibration,
     "measurement": log_measurement,
     "comparison": log_comparison,

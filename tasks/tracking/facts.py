@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from core.records import Document
-from tasks.reporting.terminal import limits, percent, printable
+from tasks.reporting.terminal import is_detector, limits, percent, printable
 
 MAX_METRICS = 40
 """More make a page of charts that nobody reads; all figures are in the record."""
@@ -85,8 +85,10 @@ def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 def calibration_metrics(document: Document) -> Headline:
     """Return threshold, sensitivity, specificity and J of the composite and as many categories as fit."""
     result = document["result"]
-    rows = {name: _present(row, CALIBRATION_METRICS) for name, row in result["categories"].items()}
-    return _headline(_present(result["composite"], CALIBRATION_METRICS), rows)
+    # A detector decides by itself: a threshold is no finding about it.
+    names = CALIBRATION_METRICS[1:] if is_detector(result) else CALIBRATION_METRICS
+    rows = {name: _present(row, names) for name, row in result["categories"].items()}
+    return _headline(_present(result["composite"], names), rows)
 
 
 def _present(row: Mapping[str, Any], names: Sequence[str]) -> Metrics:
@@ -173,13 +175,14 @@ def simulation_metrics(document: Document) -> Metrics:
 
 def simulation_parameters(document: Document) -> dict[str, str]:
     """Return all that determined a simulation: the spec flattened, seed, versions."""
-    return spec_parameters(document, seed=document["seed"], method=document["result"]["method"])
+    return spec_parameters(document) | {"method": clipped(document["result"]["method"])}
 
 
-def spec_parameters(document: Document, **more: Any) -> dict[str, str]:
-    """Return a record's spec, flattened, with the versions of what computed it."""
+def spec_parameters(document: Document) -> dict[str, str]:
+    """Return a record's spec, flattened, with its seed and the versions of what computed it."""
     named: dict[str, Any] = {f"spec.{name}": value for name, value in _flat(document["spec"])}
-    named |= {f"version.{name}": value for name, value in document["software"].items()} | more
+    named |= {f"version.{name}": value for name, value in document["software"].items()}
+    named["seed"] = document["seed"]
     return {key(name): clipped(value) for name, value in sorted(named.items()) if value is not None}
 
 
@@ -256,7 +259,10 @@ def calibration_text(document: Document) -> str:
         "|---|---:|---:|---:|---:|---:|---|",
     ]
     for name, row in rows:
-        figures = (_decimal(row[field]) for field in CALIBRATION_METRICS)
+        decides = is_detector(result) and row["threshold"] is not None
+        figures = (
+            "decision" if decides and field == "threshold" else _decimal(row[field]) for field in CALIBRATION_METRICS
+        )
         lines.append(f"| {name} | {' | '.join(figures)} | {row['status']} |")
     return "\n".join(lines)
 

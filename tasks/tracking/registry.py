@@ -16,6 +16,7 @@ import numpy as np
 
 from core.records import Document
 from tasks.archive import dumped
+from tasks.reporting.terminal import is_detector
 from tasks.tracking import facts
 from tasks.tracking.outbox import Promotion, Upload
 
@@ -154,14 +155,14 @@ def _signature(document: Document) -> Any:
 
 
 def _example(document: Document) -> Any:
-    """Two turns of one trace below every threshold, and one trace of one turn at all of them."""
+    """Two turns of one trace below every threshold, and one trace of one turn at all of them; decisions are 0 or 1."""
     import pandas as pd
 
     result = document["result"]
     columns: dict[str, Any] = {"trace_id": ["a", "a", "b"], "turn": np.array([0, 1, 0], np.int64)}
     for name in result["composite"]["categories"]:
         threshold = float(result["categories"][name]["threshold"])
-        columns[name] = [0.0, threshold / 2, threshold]
+        columns[name] = [0.0, 0.0 if is_detector(result) else threshold / 2, threshold]
     return pd.DataFrame(columns)
 
 

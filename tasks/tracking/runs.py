@@ -17,6 +17,7 @@ from tasks.tracking.outbox import Upload, user
 
 CALIBRATIONS, SIMULATIONS, MEASUREMENTS = "assay/calibration", "assay/simulation", "assay/measurement"
 COMPARISONS, PLANS = "assay/comparison", "assay/plan"
+AUDITS = "assay/audit"
 CERTIFICATE = "certificate"
 """The tag ``kind`` of a simulation that is about one calibration."""
 

@@ -82,9 +82,13 @@ def test_the_target_is_read_off_the_scores_and_may_not_contradict(golden: pd.Dat
         core.measure(scores.assign(target="guard@1"), calibration, target="guard@2")
 
 
-def test_detection_instruments_have_nothing_to_calibrate(golden: pd.DataFrame, scores: pd.DataFrame) -> None:
-    with pytest.raises(InputError, match="detections"):
-        calibrated(golden, scores, kind="detections")
+def test_a_detector_is_not_calibrated_on_scores(golden: pd.DataFrame, scores: pd.DataFrame) -> None:
+    detector = InstrumentSpec(kind="detections")
+    with pytest.raises(InputError, match="is neither 0 nor 1"):
+        core.calibrate(golden, scores, detector)
+    long = scores.melt(["trace_id"], ["hate", "violence"], "category", "score")
+    with pytest.raises(InputError, match="this is a table of scores; measure it with --calibration REF of a judge"):
+        core.calibrate(golden, long, detector)
 
 
 @pytest.mark.parametrize("name", ["composite", "several"])

@@ -506,7 +506,7 @@ ODD_INPUTS = (
     [
         ("", "not a record (JSON expected)"),
         ("[1]", 'it has no "schema"'),
-        ('{"schema": "assay.audit/1"}', "is not one of assay's"),
+        ('{"schema": "assay.weather/1"}', "is not one of assay's"),
         ('{"schema": "assay.calibration/x"}', "has no version number"),
         ('{"schema": "assay.calibration/1", "id": "x"}', "not a whole record"),
         (ODD_INPUTS, "not a whole record"),

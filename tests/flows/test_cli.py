@@ -49,7 +49,7 @@ def test_help_shows_no_markup_and_every_example_on_a_line_of_its_own(command: st
     lines = [line for line in text.splitlines() if line.count("assay ") and not line.startswith("Usage")]
     assert all(line.startswith("    assay ") or "assay init mine" in line for line in lines if "`" not in line), lines
     examples = [line for line in lines if line.startswith("    assay ")]
-    assert len(examples) == {"": 4, "demo": 0}.get(command, len(examples) or -1)
+    assert len(examples) == {"": 5, "demo": 0}.get(command, len(examples) or -1)
 
 
 def test_help_and_version_load_no_library_that_computes() -> None:

@@ -113,7 +113,7 @@ def test_events_of_the_resources_that_assay_announces_are_matched(deployment: di
     assert trigger["enabled"] is True
 
 
-@pytest.mark.parametrize("name", ["simulate", "compare"])
+@pytest.mark.parametrize("name", ["simulate", "compare", "audit"])
 def test_what_is_started_by_hand_runs_one_at_a_time(project: Path, document: dict[str, Any], name: str) -> None:
     (found,) = (item for item in document["deployments"] if item["name"] == name)
     assert flow_of(found).name == name

@@ -321,6 +321,45 @@ def runs_of(store: str, record: str) -> list[Any]:
         return list(client.search_runs(experiments, f"tags.`record.id` = '{record}'"))
 
 
+AUDIT = "kind: predictions\nname: hiring\ngroups: [sex]\npositive: {y_pred: 1}\n"
+
+
+@pytest.mark.e2e
+def test_an_audit_is_the_same_record_as_a_flow_with_artifacts_and_is_not_computed_twice(
+    server: str, assay: Any, tmp_path: Path, run_of: Any, artifacts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.audit import audit
+
+    rows = [f"{'fm'[i % 2]},{int(i % 5 < 2 + i % 2)}" for i in range(600)]
+    (tmp_path / "p.csv").write_text("\n".join(["sex,y_pred", *rows, ""]))
+    (tmp_path / "audit.yaml").write_text(AUDIT)
+    data, spec = str(tmp_path / "p.csv"), str(tmp_path / "audit.yaml")
+    direct = assay("audit", data, "--spec", spec, "-o", tmp_path / "a1.json", "--json")
+    told = assay("audit", data, "--spec", spec, "--orchestrate", "-o", tmp_path / "a2.json", "--json")
+    assert (direct.code, told.code) == (0, 0), told.err
+    assert content(told.record) == content(direct.record)
+    run = run_of("audit")
+    assert run["name"] == "audit hiring"
+    shown = artifacts(run)
+    assert shown["audit"].startswith("# Audit of hiring")
+    assert f"Record `{told.record['id']}`" in shown["audit"]
+    assert {row["groups by"] for row in json.loads(shown["audit-figures"])} == {"sex"}
+
+    monkeypatch.setattr("flows.pipelines.auditing.derive_audit", None)  # a second computation would fail
+    again = audit(data=data, spec=spec, output=str(tmp_path / "a3.json"))
+    assert content(again.document) == content(direct.record)
+
+
+@pytest.mark.e2e
+def test_an_audit_without_data_or_of_an_unknown_spec_says_so(server: str) -> None:
+    from flows.audit import audit
+
+    with pytest.raises(InputError, match="no data are named"):
+        audit(data="", spec="none")
+    with pytest.raises(InputError, match="there is no such file"):
+        audit(data="p.csv", spec="none")
+
+
 @pytest.mark.e2e
 def test_a_simulation_is_the_same_record_as_a_flow_with_artifacts_and_is_not_computed_twice(
     server: str, assay: Any, world: Any, tmp_path: Path, run_of: Any, artifacts: Any, monkeypatch: pytest.MonkeyPatch

@@ -218,9 +218,12 @@ def test_an_output_that_is_the_calibration_or_another_file_is_refused(place: Fol
     assert "is not a record of assay" in place.certify("-o", tmp_path / "mine.txt", code=2).err
 
 
-def test_detections_have_nothing_to_simulate() -> None:
-    with pytest.raises(InputError, match="nothing is corrected"):
-        simulation_spec(None, instrument=InstrumentSpec(name="fairness", kind="detections"))
+def test_a_detector_has_nothing_to_fit_and_is_simulated_by_its_calibration() -> None:
+    detector = InstrumentSpec(name="fairness", kind="detections")
+    with pytest.raises(InputError, match="name the detector's --calibration for its certificate"):
+        simulation_spec(None, instrument=detector)
+    with pytest.raises(InputError, match="only scores have thresholds to fit"):
+        simulation_spec(3, grid={"instrument": {"kind": "detections"}})
 
 
 def test_an_unknown_field_of_a_grid_is_told_with_the_nearest_one() -> None:

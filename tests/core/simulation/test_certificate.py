@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
 from core.errors import UndefinedError
-from core.instrument.calibrated import Calibrated, Calibration, CompositeCalibrated
+from core.instrument.calibrated import Calibrated, Calibration, CompositeCalibrated, DetectorCalibration
 from core.instrument.calibration import calibrated_judge
 from core.instrument.declared import declared_calibration
 from core.instrument.golden_table import GoldenTable
 from core.instrument.spec import DeclaredRates, DeclaredSpec, InstrumentSpec, JudgeIdentity, OptimismSpec
-from core.simulation.certificate import LEAST_J, _fitted, _fixed, _likeness, certificate_stage
+from core.simulation.certificate import DETECTED, LEAST_J, _fitted, _fixed, _likeness, certificate_stage
 from core.simulation.draws import DrawnGolden, Turns, golden_table
 from core.simulation.population import CategoryLaw, Population, patterns_of
 from core.simulation.simulated import Simulation
@@ -120,6 +120,58 @@ def test_a_category_without_threshold_is_left_out(independent: tuple[Calibration
     found = certified(lone, table)
     assert found.calibration is not None
     assert list(found.calibration.categories) == ["hate", "sexual"]
+
+
+DETECTOR = InstrumentSpec(name="fairness", kind="detections")
+
+
+def detector(size: int = 1, cut: float = 0.85) -> tuple[Calibration, GoldenTable]:
+    """The judge's scores, decided at a cut that the golden set has no say in, far from the best."""
+    judge, scored = calibrated(size=size, common=0.5)
+    table = replace(scored, maxima=(scored.maxima >= cut).astype(float))
+    categories, composite = calibrated_judge(table, DETECTOR)
+    kept = {field.name: getattr(judge, field.name) for field in fields(judge)}
+    return DetectorCalibration(**{**kept, "categories": categories, "composite": composite}), table
+
+
+def certified_detector(calibration: Calibration, table: GoldenTable, spec: CertificateSpec) -> Simulation:
+    stage = certificate_stage(spec, calibration, "f" * 64, table, DETECTOR)
+    return stage.result([stage.run(chunk) for chunk in stage.chunks()])
+
+
+@pytest.mark.parametrize("size", [1, 6])
+def test_a_simulated_detector_has_the_calibrated_rates_and_no_threshold_is_fitted(size: int) -> None:
+    found = certified_detector(*detector(size), SPEC)
+    assert found.calibration is not None
+    for fit in found.calibration.categories.values():
+        assert fit.simulated_sensitivity == pytest.approx(fit.sensitivity, abs=1e-4)
+        assert fit.simulated_specificity == pytest.approx(fit.specificity, abs=1e-4)
+    optimism = found.cells[0].optimism  # type: ignore[union-attr]
+    assert optimism is not None
+    assert optimism.apparent_j == optimism.honest_j  # nothing is taken off
+    assert optimism.true_j == pytest.approx(
+        optimism.best_j, abs=1e-12
+    )  # in every replication the detector is the same one
+    assert optimism.honest_j == pytest.approx(optimism.true_j, abs=0.05)
+    assert found.notes[0] == DETECTED
+
+
+def test_a_detector_is_simulated_where_it_decides_and_not_where_it_would_do_best() -> None:
+    calibration, table = detector(cut=0.97)
+    found = certified_detector(calibration, table, SPEC).calibration
+    assert found is not None
+    assert found.composite.sensitivity < 0.6
+    assert found.composite.simulated_specificity == pytest.approx(found.composite.specificity, abs=0.01)
+    assert found.composite.simulated_sensitivity == pytest.approx(found.composite.sensitivity, abs=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1, 6])
+def test_the_certificate_of_a_detector_covers(size: int) -> None:
+    found = certified_detector(*detector(size), CertificateSpec(replications=2000))  # Monte-Carlo error .005
+    print(f"clusters of {size}: lowest {found.coverage:.3f}, mean {found.mean_coverage:.3f}")
+    assert found.coverage >= 0.93
+    assert found.mean_coverage >= 0.945
 
 
 def test_a_declared_calibration_is_certified_from_its_counts() -> None:

@@ -88,6 +88,20 @@ def test_everything_may_be_in_a_bucket_and_the_record_is_the_same_as_from_files(
     assert here["id"] == record(f"{there}/records/m.json")["id"]
 
 
+def test_an_audit_may_be_in_a_bucket_and_is_the_same_record_as_from_files(
+    client: Any, bucket: str, tmp_path: Path
+) -> None:
+    write_starter(tmp_path / "mine")
+    table, spec = tmp_path / "mine" / "predictions.csv", str(tmp_path / "mine" / "predictions-audit.yaml")
+    client.upload_file(str(table), bucket, "decisions/predictions.csv")
+    there = f"s3://{bucket}"
+    assert run("audit", f"{there}/decisions/", "--spec", spec, "-o", f"{there}/records/a.json") == 0
+    assert run("audit", str(table), "--spec", spec, "-o", str(tmp_path / "a.json")) == 0
+    here = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
+    assert here["id"] == record(f"{there}/records/a.json")["id"]
+    assert run("verify", f"{there}/records/a.json") == 0
+
+
 def test_verify_reads_the_recorded_versions_after_all_were_overwritten(
     client: Any, versioned: str, tmp_path: Path
 ) -> None:

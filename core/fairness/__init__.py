@@ -1,0 +1,1 @@
+"""Group fairness: gaps between groups with their evidence."""

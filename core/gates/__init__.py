@@ -1,0 +1,1 @@
+"""Gates: a policy held against records."""
