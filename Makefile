@@ -14,12 +14,14 @@ UV    := uv>=0.9,<1
 PYTHON ?=
 PYTHONS := $(PYTHON) python3 python3.13 python3.12 python3.11 python
 
-# The one definition of which tests run when. PYTEST_ARGS adds to any of them: make test PYTEST_ARGS="-n auto -k gate"
+# The one definition of which tests run when. PYTEST_ARGS adds to any of them: make test PYTEST_ARGS="-k gate"
 NOT_SLOW := not slow
 FAST     := not slow and not e2e
 SLOW     := slow
 PYTEST_ARGS ?=
-PYTEST := $(BIN)/python -m pytest
+# Two processes, as the suite is meant for two cores; make test TEST_PROCESSES=0 runs it in one.
+TEST_PROCESSES ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(TEST_PROCESSES)
 
 # The stamp holds the folder that .venv was made in: scripts and the editable install name it, so a copied or moved
 # tree needs a new .venv. So does one whose interpreter is gone.
