@@ -26,6 +26,8 @@ ERROR_BUDGET = 0.05
 
 COVERAGES = ("classification_coverage", "coverage")
 RELEASES = ("baseline", "candidate")
+CATEGORIES = ("categories", "attributes")
+"""Under these names a measurement and a comparison hold the figures of each category, or attribute of a detector."""
 
 _INTERVALS = {
     "value": ("lang_reiczigel", "interval"),
@@ -67,7 +69,10 @@ def evidence(place: Place, rule: Rule, document: Mapping[str, Any]) -> Evidence:
     coverage = _number(_nearest(holders, COVERAGES))
     bindings = {name: _text(_nearest(holders, (name,))) for name in ("scale", "metric_version")}
     reading, why = _reading(place, rule, holders, document)
-    problems = [*_states(holders), *why, *_bindings(rule, bindings), *_enough(rule, reading.n, coverage)]
+    problems = [
+        *_states(holders), *why, *_bindings(rule, bindings), *_enough(rule, reading.n, coverage),
+        *_uncovered(place, document["result"]),
+    ]  # fmt: skip
     return Evidence(reading=reading, coverage=coverage, problems=tuple(problems), **bindings)
 
 
@@ -244,11 +249,48 @@ def _uncertified(certificate: Any, policy: Policy) -> Iterator[str]:
             yield "the calibration has no coverage certificate, and the policy requires one"
         return
     found = certificate if isinstance(certificate, Mapping) else {}
-    coverage, level = _number(found.get("coverage")), _number(found.get("confidence_level"))
+    coverage = _number(found.get("coverage"))
     if coverage is None:
         yield "the calibration's certificate gives no coverage"
-    elif found.get("sufficient") is False or not is_sufficient(coverage, 0.95 if level is None else level):
+    elif found.get("sufficient") is False or not _covers(found, _level(found)):
         yield f"the calibration's certificate is not sufficient: its intervals cover {coverage:.3g}"
+
+
+def _uncovered(place: Place, result: Mapping[str, Any]) -> Iterator[str]:
+    """Say where a certificate shows that the interval of the figure's own category does not cover.
+
+    The certificate's ``coverage`` is the composite's, which may cover where a category does not. A figure that a
+    comparison makes of two releases needs both.
+    """
+    if len(place.names) < 2 or place.names[0] not in CATEGORIES:
+        return
+    name = place.names[1]
+    for part in _parts(result):
+        certificate: Any = part
+        for key in ("calibration", "certificate"):
+            certificate = certificate.get(key) if isinstance(certificate, Mapping) else None
+        each = certificate.get("categories") if isinstance(certificate, Mapping) else None
+        if not isinstance(each, Mapping) or name not in each:
+            continue
+        found = each[name] if isinstance(each[name], Mapping) else {}
+        coverage, error = _number(found.get("coverage")), _number(found.get("mc_error"))
+        if coverage is None or error is None:
+            yield f"the calibration's certificate gives no coverage of {name}"
+        elif not _covers(found, _level(certificate)):
+            yield (
+                f"the calibration's certificate is not sufficient for {name}: "
+                f"its intervals cover {coverage:.3g} ± {error:.1g}"
+            )
+
+
+def _covers(found: Mapping[str, Any], level: float) -> bool:
+    coverage, error = _number(found.get("coverage")), _number(found.get("mc_error"))
+    return coverage is not None and is_sufficient(coverage, level, error or 0.0)
+
+
+def _level(certificate: Mapping[str, Any]) -> float:
+    level = _number(certificate.get("confidence_level"))
+    return 0.95 if level is None else level
 
 
 def uncertified(document: Mapping[str, Any]) -> bool:

@@ -352,6 +352,49 @@ def test_adult_and_german_credit_are_audited(assay: Any, shared: Path, written: 
     assert result["intersections"] is None
 
 
+def test_hatechecks_target_groups_get_the_published_false_positive_rates(
+    assay: Any, shared: Path, written: Any, spec: Path, tmp_path: Path, project: Path
+) -> None:
+    """DATA.md: the lexical judge at its Youden threshold, false-positive rates from .41 (trans) to .99 (gay)."""
+    scores = pd.read_csv(shared / "data" / "scores" / "altprofanity__hatecheck.csv")
+    table = scores.assign(trace_id=scores["id"], category="hate")[["trace_id", "category", "score"]]
+    instrument, calibration = tmp_path / "hatecheck.yaml", tmp_path / "calibration.json"
+    instrument.write_text(
+        "name: hatecheck\ncategories: [hate]\nslices: [target_group]\noptimism: {method: bootstrap, resamples: 20}\n"
+    )
+    cases = f"hatecheck:{shared / 'data' / 'golden' / 'hatecheck' / 'test_suite_cases.csv'}"
+    outcome = assay(
+        "calibrate", cases, "--scores", written(table, "scores.csv"), "--instrument", instrument, "-o", calibration
+    )
+    assert outcome.code == 0, outcome.err
+    threshold = json.loads(calibration.read_text())["result"]["categories"]["hate"]["threshold"]
+    maxima = pd.read_parquet(tmp_path / "calibration.golden_maxima.parquet")
+    decided = written(pd.DataFrame({
+        "target": maxima["slice.target_group"], "y_pred": (maxima["hate"] >= threshold).astype(int),
+        "y_true": maxima["label.hate"], "cluster": maxima["cluster"],
+    }))  # fmt: skip
+
+    text = "kind: predictions\ngroups: [target]\npositive: {y_pred: 1}\nsource: HateCheck\n"
+    record = tmp_path / "audit.json"
+    policy = project / "deployments" / "policies" / "equalized-odds.yaml"
+    # The 292 cases about nobody have no hate among them: as a group of their own they leave the odds incomplete.
+    for missing, code in (("group", 3), ("exclude", 1)):
+        spec.write_text(f"{text}missing: {missing}\n")
+        outcome = assay("audit", decided, "--spec", spec, "-o", record)
+        assert outcome.code == 0, outcome.err
+        target = json.loads(record.read_text())["result"]["attributes"]["target"]
+        rates = {
+            name: round(row["rates"]["false_positive_rate"]["value"], 2)
+            for name, row in target["groups"].items()
+            if name != "(missing)"
+        }
+        assert (min(rates, key=rates.get), min(rates.values())) == ("trans people", 0.41)
+        assert (max(rates, key=rates.get), max(rates.values())) == ("gay people", 0.99)
+        assert target["equalized_odds"]["interval"]["low"] > 0.2
+        gated = assay("gate", record, "--policy", policy)
+        assert gated.code == code, gated.out
+
+
 # --- the starter folder ----------------------------------------------------------------------------------------------
 
 

@@ -324,6 +324,61 @@ def test_a_missing_certificate_is_noted_and_refused_only_where_the_policy_requir
     assert evaluate(policy(require_certificate=True), [certified]).verdict == "pass"
 
 
+def certified(**categories: Any) -> Any:
+    certificate = {"coverage": 0.95, "mc_error": 0.005, "confidence_level": 0.95, "sufficient": True}
+    return {"calibration": {"id": "c", "certificate": {**certificate, "categories": categories}}}
+
+
+GOOD, WEAK = {"coverage": 0.94, "mc_error": 0.005}, {"coverage": 0.9, "mc_error": 0.005}
+
+
+def verdicts(document: Any, metric: str = "categories.*.prevalence", **changed: Any) -> dict[str, str]:
+    gate = evaluate(policy(rule(metric=metric, **changed)), [document])
+    return {row.metric: row.verdict for row in gate.rules}
+
+
+@pytest.mark.parametrize("where", ["categories", "attributes"])
+def test_a_category_needs_the_coverage_of_its_own_interval_and_the_composite_that_of_the_composite(where: str) -> None:
+    each = {name: {"n_units": 400, "prevalence": figure()} for name in ("hate", "sexual", "violence")}
+    document = record(**{where: each}, **certified(hate=GOOD, sexual=WEAK))
+    assert verdicts(document, f"{where}.*.prevalence") == {
+        f"{where}.hate.prevalence": "pass",
+        f"{where}.sexual.prevalence": "insufficient_evidence",
+        f"{where}.violence.prevalence": "pass",  # of which the certificate does not speak
+    }
+    assert verdicts(document, "composite.prevalence") == {"composite.prevalence": "pass"}
+    (row,) = evaluate(policy(rule(metric=f"{where}.sexual.prevalence")), [document]).rules
+    assert row.reason == ("the calibration's certificate is not sufficient for sexual: its intervals cover 0.9 ± 0.005")
+
+
+@pytest.mark.parametrize(
+    "found",
+    [{"coverage": 0.95, "mc_error": 0.05}, {"coverage": 0.95}, {"mc_error": 0.01}, {}, None, 0.95,
+     {"coverage": math.nan, "mc_error": 0.001}],
+)  # fmt: skip
+@pytest.mark.parametrize("value", [figure(), FAILING], ids=["would pass", "would fail"])
+def test_a_category_coverage_that_is_not_known_well_enough_neither_passes_nor_fails(found: Any, value: Any) -> None:
+    document = record(categories={"hate": {"n_units": 400, "prevalence": value}}, **certified(hate=found))
+    assert verdicts(document) == {"categories.hate.prevalence": "insufficient_evidence"}
+
+
+@pytest.mark.parametrize("release", ["baseline", "candidate"])
+def test_a_comparison_of_a_category_needs_the_coverage_of_both_releases(release: str) -> None:
+    difference = {"status": "measured", "difference": 0.01, "interval": {"low": 0.0, "high": 0.02}}
+    releases = {"baseline": certified(hate=GOOD), "candidate": certified(hate=GOOD)}
+    document = record(schema="comparison", categories={"hate": difference}, **releases)
+    metric = "categories.hate.difference"
+    assert verdicts(document, metric) == {metric: "pass"}
+    document["result"][release] = certified(hate=WEAK)
+    assert verdicts(document, metric) == {metric: "insufficient_evidence"}
+
+
+def test_a_composite_coverage_known_from_too_few_replications_is_no_evidence() -> None:
+    few = {"coverage": 0.95, "mc_error": 0.05, "confidence_level": 0.95}
+    gate = evaluate(policy(), [record(calibration={"id": "c", "certificate": few})])
+    assert gate.verdict == "insufficient_evidence"
+
+
 def test_a_threshold_on_an_unnamed_scale_is_noted() -> None:
     gate = evaluate(policy(), [damaged(scale="jsd_base2_normalised")])
     assert gate.verdict == "pass"
