@@ -223,10 +223,8 @@ def record_problems(document: Mapping[str, Any], policy: Policy) -> Iterator[str
     """Name what keeps a whole record from being evidence: its error budget, and its calibration's certificate."""
     parts = _parts(document["result"])
     yield from _over_budget(parts, policy, _number((document.get("spec") or {}).get("error_budget")))
-    for part in parts:
-        calibration = part.get("calibration")
-        if isinstance(calibration, Mapping):
-            yield from _uncertified(calibration.get("certificate"), policy)
+    for calibration in _calibrations(document):
+        yield from _uncertified(calibration.get("certificate"), policy)
 
 
 def _parts(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -253,7 +251,9 @@ def _uncertified(certificate: Any, policy: Policy) -> Iterator[str]:
     if coverage is None:
         yield "the calibration's certificate gives no coverage"
     elif found.get("sufficient") is False or not _covers(found, _level(found)):
-        yield f"the calibration's certificate is not sufficient: its intervals cover {coverage:.3g}"
+        error = _number(found.get("mc_error"))
+        known = "" if error is None else f" ± {error:.1g}"
+        yield f"the calibration's certificate is not sufficient: its intervals cover {coverage:.3g}{known}"
 
 
 def _uncovered(place: Place, result: Mapping[str, Any]) -> Iterator[str]:
@@ -295,8 +295,15 @@ def _level(certificate: Mapping[str, Any]) -> float:
 
 def uncertified(document: Mapping[str, Any]) -> bool:
     """Whether a record rests on a calibration that has no certificate."""
+    return any(item.get("id") and item.get("certificate") is None for item in _calibrations(document))
+
+
+def _calibrations(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the calibrations that a record's figures rest on; a simulation's does not: it is what is certified."""
+    if kind(document) == "simulation":
+        return []
     found = [part.get("calibration") for part in _parts(document["result"])]
-    return any(isinstance(item, Mapping) and item.get("id") and item.get("certificate") is None for item in found)
+    return [item for item in found if isinstance(item, Mapping)]
 
 
 def reviews(result: Mapping[str, Any]) -> list[tuple[str, ...]]:

@@ -377,6 +377,16 @@ def test_a_composite_coverage_known_from_too_few_replications_is_no_evidence() -
     few = {"coverage": 0.95, "mc_error": 0.05, "confidence_level": 0.95}
     gate = evaluate(policy(), [record(calibration={"id": "c", "certificate": few})])
     assert gate.verdict == "insufficient_evidence"
+    assert "cover 0.95 ± 0.05" in gate.rules[0].reason
+
+
+def test_a_simulation_needs_no_certificate_of_the_calibration_that_it_certifies() -> None:
+    document = record(schema="simulation", calibration={"id": "c"}, coverage=0.95, replications=1000)
+    gate = evaluate(
+        policy(rule(metric="coverage", bound="point", op=">=", threshold=0.93, min_n=500), require_certificate=True),
+        [document],
+    )
+    assert (gate.verdict, gate.notes) == ("pass", ())
 
 
 def test_a_threshold_on_an_unnamed_scale_is_noted() -> None:
