@@ -33,8 +33,9 @@ from core.instrument.pairing import PairCounts
 from core.instrument.sides import ComparedPairs, Side, error_correlations
 
 FRAGILE_POINTS = 5.0
-"""A verdict that fewer points of specificity erase is fragile: a judge that passes 5 points fewer clean traces of one
-release makes a false alarm in two of three comparisons (STATISTICS section 6)."""
+"""A verdict that fewer points of specificity, or of sensitivity, erase is fragile: where clean traces are 85%, a judge
+that passes 5 points fewer of them in one release makes a false alarm in two of three comparisons (STATISTICS section
+6), and by symmetry so does one that finds 5 points fewer violations where they are 85%."""
 
 NEGLIGIBLE_SHIFT = 0.1
 """Standard errors by which turn counts alone may move the flags while the flags still test the rates: at a tenth, a
@@ -225,14 +226,14 @@ def delta_j_guard(change: Change, verdict: Verdict) -> DeltaJGuard:
     point = JudgeTolerance(**_named(shift_tolerance(change.difference, youden_j, rate)))
     interval = JudgeTolerance(**_named(shift_tolerance(nearest, youden_j, rate)))
     changed = verdict in ("increase", "decrease")
-    points = None if interval.specificity is None else 100.0 * interval.specificity
+    points = [None if shift is None else 100.0 * shift for shift in (interval.sensitivity, interval.specificity)]
     return DeltaJGuard(
         rate=rate,
         point=point,
         interval=interval,
-        sensitivity_points=None if interval.sensitivity is None else 100.0 * interval.sensitivity,
-        specificity_points=points,
-        fragile=changed and points is not None and points < FRAGILE_POINTS,
+        sensitivity_points=points[0],
+        specificity_points=points[1],
+        fragile=changed and any(shift is not None and shift < FRAGILE_POINTS for shift in points),
         note=_guard_note(change.difference, point, interval, changed=changed),
     )
 
@@ -242,6 +243,8 @@ def _named(tolerance: tuple[float | None, float | None]) -> dict[str, float | No
 
 
 def _guard_note(difference: float, point: JudgeTolerance, interval: JudgeTolerance, *, changed: bool) -> str:
+    if difference == 0.0:
+        return "no difference that the judge would have to explain"
     up = difference > 0
 
     def told(tolerance: JudgeTolerance) -> str:

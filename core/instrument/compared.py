@@ -100,7 +100,7 @@ class DeltaJGuard:
     sensitivity_points, specificity_points : float or None
         `interval` in points (100 times).
     fragile : bool
-        A verdict that fewer than 5 points of specificity would erase.
+        A verdict that fewer than 5 points of specificity, or of sensitivity, would erase.
     note : str
         The same in words.
     """

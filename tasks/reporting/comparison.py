@@ -128,10 +128,16 @@ def guard_lines(result: Mapping[str, Any]) -> list[tuple[str, bool]]:
         if composite["fragile"]:
             told += "; under 5 points, so that a judge which treats the two releases a little differently explains it"
         lines.append((told, bool(composite["fragile"])))
-    fragile = [f"{name} ({guard['specificity_points']:.1f})" for name, guard in guards.items() if guard["fragile"]]
+    fragile = [f"{name} ({_least_shift(guard)})" for name, guard in guards.items() if guard["fragile"]]
     if fragile:
-        lines.append((f"under 5 points of specificity bring the interval to 0: {', '.join(fragile)}", True))
+        lines.append((f"under 5 points bring the interval to 0: {', '.join(fragile)}", True))
     return lines
+
+
+def _least_shift(guard: Mapping[str, Any]) -> str:
+    shifts = {rate: guard[f"{rate}_points"] for rate in ("specificity", "sensitivity")}
+    rate, least = min(((rate, shift) for rate, shift in shifts.items() if shift is not None), key=lambda one: one[1])
+    return f"{rate} {least:.1f}"
 
 
 def notes_of(result: Mapping[str, Any]) -> list[str]:

@@ -326,6 +326,49 @@ def test_a_few_longer_conversations_leave_the_test_on_the_flags() -> None:
     assert row.difference == pytest.approx(compared(calibration, one, other).composite.difference, abs=0.002)
 
 
+def test_each_class_keeps_the_strata_that_its_own_traces_fill() -> None:
+    """5 violating traces of four turns join their neighbour, 100 clean ones stay: only specificity follows length."""
+    calibration = instrument({0: (80, 95, 190, 200), 3: (3, 5, 75, 100)})
+    one = Release.of(np.arange(1000) < 150, n_turns=np.where(np.arange(1000) % 5, 1, 4))
+    other = Release.of(np.arange(1000) < 250, n_turns=np.where(np.arange(1000) % 5, 4, 1))
+    row = compared(calibration, one, other).composite
+    before, after = row.sides["baseline"], row.sides["candidate"]
+    assert before.sensitivity == after.sensitivity == pytest.approx(0.83)
+    assert before.specificity == pytest.approx(0.8 * 0.95 + 0.2 * 0.75)
+    assert after.specificity == pytest.approx(0.2 * 0.95 + 0.8 * 0.75)
+
+    def error(rate: float, n: float) -> tuple[float, float]:
+        smoothed = (rate * n + 1) / (n + 2)
+        return smoothed, sqrt(smoothed * (1 - smoothed) / (n + 2))
+
+    of_strata = [s * (1 - s) / n for s, n in ((190.5 / 201, 200), (75.5 / 101, 100))]
+    shares = [(0.8, 0.2), (0.2, 0.8)]
+    own = [sum(w * w * u for w, u in zip(share, of_strata, strict=True)) for share in shares]
+    rho = sum(a * b * u for a, b, u in zip(*shares, of_strata, strict=True)) / sqrt(own[0] * own[1])
+    assert 0.3 < rho < 0.8
+    terms = []
+    for side in (before, after):
+        (q1, sens_error), (q0, spec_error) = error(side.sensitivity, 100), error(side.specificity, side.n_negative)
+        j = q1 + q0 - 1
+        theta = (side.observed_rate + q0 - 1) / j
+        terms.append((theta * sens_error / j, (1 - theta) * spec_error / j))
+    (sens_a, spec_a), (sens_b, spec_b) = terms
+    assert row.variance.sensitivity == pytest.approx((sens_b - sens_a) ** 2)  # one rate, one error
+    assert row.variance.specificity == pytest.approx(spec_a**2 + spec_b**2 - 2 * rho * spec_a * spec_b)
+
+
+def test_without_common_strata_the_errors_of_a_rate_are_independent() -> None:
+    calibration = instrument({0: (80, 100, 190, 200), 3: (95, 100, 150, 200)})
+    one, other = (Release.of(np.arange(500) < 150, n_turns=turns) for turns in (1, 4))
+    row = compared(calibration, one, other, pair=False).composite
+    terms = []
+    for sens, spec in ((81 / 102, 191 / 202), (96 / 102, 151 / 202)):
+        j = sens + spec - 1
+        theta = (150 / 500 + spec - 1) / j
+        terms.append((1 - theta) ** 2 * spec * (1 - spec) / 202 / j**2)
+    assert row.variance.specificity == pytest.approx(sum(terms))
+
+
 # ---- clusters
 
 
@@ -371,7 +414,7 @@ def test_the_guard_says_what_shift_of_the_judge_explains_the_difference() -> Non
     assert guard.point.sensitivity == pytest.approx(0.7 * row.difference / theta)
     assert guard.interval.specificity == pytest.approx(0.7 * row.interval.low / (1 - theta))
     assert guard.specificity_points == pytest.approx(100 * guard.interval.specificity)
-    assert guard.fragile == (guard.specificity_points < 5)
+    assert guard.fragile == (min(guard.sensitivity_points, guard.specificity_points) < 5)
     assert "specificity" in guard.note
     assert "lower" in guard.note
 
@@ -385,6 +428,31 @@ def test_a_small_change_is_fragile_and_a_large_one_is_not() -> None:
     fall = compared(calibration, *two(150, 40, 10, 800)).composite
     assert fall.verdict == "decrease"
     assert "specificity 3.4 points higher or sensitivity" in fall.delta_j_guard.note
+
+
+def test_where_violations_are_the_rule_a_verdict_hangs_on_sensitivity() -> None:
+    row = compared(instrument((160, 200, 180, 200)), *two(690, 10, 45, 255)).composite
+    guard = row.delta_j_guard
+    assert row.verdict == "increase"
+    assert guard.rate > 0.8
+    assert guard.sensitivity_points < 5 < guard.specificity_points
+    assert guard.fragile
+
+
+def test_a_few_points_of_a_rate_that_hardly_matters_make_nothing_fragile() -> None:
+    """Without violations in the baseline no shift of sensitivity explains a rise."""
+    row = compared(instrument((160, 200, 200, 200)), *two(0, 0, 120, 880)).composite
+    assert row.verdict == "increase"
+    assert row.delta_j_guard.sensitivity_points is None
+    assert row.delta_j_guard.specificity_points > 5
+    assert not row.delta_j_guard.fragile
+
+
+def test_without_a_difference_the_guard_explains_none() -> None:
+    guard = compared(instrument(GOOD), *two(60, 20, 20, 400)).composite.delta_j_guard
+    assert guard.point.specificity == 0
+    assert not guard.fragile
+    assert guard.note == "no difference that the judge would have to explain"
 
 
 # ---- a series

@@ -119,8 +119,10 @@ def test_a_fragile_verdict_is_told_with_what_would_explain_it(documents: dict[st
     document["result"]["categories"]["hate"]["delta_j_guard"]["fragile"] = True
     (_, (told, fragile)) = guard_lines(document["result"])
     assert fragile
-    assert told.startswith("under 5 points of specificity bring the interval to 0: hate (")
+    assert told.startswith("under 5 points bring the interval to 0: hate (specificity ")
     assert f"! {told}" in shown(document)
+    document["result"]["categories"]["hate"]["delta_j_guard"] |= {"sensitivity_points": 3.1, "specificity_points": None}
+    assert guard_lines(document["result"])[1][0].endswith(": hate (sensitivity 3.1)")
     document["result"]["composite"]["delta_j_guard"]["fragile"] = True
     assert "explains it" in guard_lines(document["result"])[0][0]
     assert "**fragile**" in comparison_markdown(document)
