@@ -303,7 +303,8 @@ def _choice(
 ) -> tuple[Choice, str]:
     """Pick the rate whose assumption the labels leave standing."""
     comparisons = {"sensitivity": sensitivity, "specificity": specificity}
-    differing = " and ".join(name for name, found in comparisons.items() if found.finding == "differs")
+    differs = [name for name, found in comparisons.items() if found.finding == "differs"]
+    differing = f"{' and '.join(differs)} of the golden set {'does' if len(differs) == 1 else 'do'} not hold"
     untested = " and ".join(name for name, found in comparisons.items() if found.finding == "not_tested")
     if case.labelled.n < MIN_LABELLED or not has_ppi:
         few = f"{case.labelled.n} labelled production traces, at least {MIN_LABELLED} are needed: not tested"
@@ -315,11 +316,8 @@ def _choice(
     if random:
         if not case.corrected:
             return "ppi", "the calibration gives no corrected rate here; the labelled traces are a random part"
-        if differing:
-            return (
-                "ppi",
-                f"{differing} of the golden set do not hold in production; the labelled traces are a random part",
-            )
+        if differs:
+            return "ppi", f"{differing} in production; the labelled traces are a random part"
         rest = f" ({untested} not tested)" if untested else ""
         return "ppi", (
             "no difference from the golden set was shown, but a shift too small to show would bias the corrected rate; "
@@ -328,8 +326,8 @@ def _choice(
     unlike = "the labelled traces are flagged at another rate than the rest of production, so they are no random part"
     if not case.corrected:
         return "refused", f"no corrected rate, and {unlike}"
-    if differing:
-        return "refused", f"{differing} of the golden set do not hold among the labelled traces, and {unlike}"
+    if differs:
+        return "refused", f"{differing} among the labelled traces, and {unlike}"
     if untested:
         return "corrected", f"{unlike}; {untested} not tested"
     return (
