@@ -7,6 +7,7 @@ keeps figures in global state and looks for a display.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,9 @@ BLUE, ORANGE, GREY, INK = "#0072B2", "#D55E00", "#8A8A8A", "#222222"
 BINS = 25
 MAX_SLICES = 30
 """Values of a slice column that one figure shows: those with the most traces."""
+
+LEGEND_LETTERS_PER_INCH = 16
+"""Letters of a legend, at 8 points, that surely fit in an inch of a figure's width."""
 
 
 def calibration_figures(document: Document, maxima: Path) -> dict[str, Figure]:
@@ -230,9 +234,11 @@ def _titled(axes: Axes, name: str, status: str) -> None:
 
 
 def headed(figure: Figure, title: str, legend: str) -> None:
-    """Put a title and a line that explains the marks above all panels."""
-    figure.suptitle(f"{plain_label(title)}\n\n", fontsize=11, color=INK, x=0.01, ha="left", fontweight="bold")
-    figure.text(0.01, 1 - 0.36 / figure.get_figheight(), plain_label(legend), fontsize=8, color=INK, va="top")
+    """Put a title and what explains the marks above all panels, in as many lines as the figure's width needs."""
+    lines = textwrap.wrap(plain_label(legend), max(20, int(LEGEND_LETTERS_PER_INCH * figure.get_figwidth())))
+    room = "\n" * (1 + len(lines))  # the layout keeps space for a title, and for nothing else
+    figure.suptitle(f"{plain_label(title)}{room}", fontsize=11, color=INK, x=0.01, ha="left", fontweight="bold")
+    figure.text(0.01, 1 - 0.36 / figure.get_figheight(), "\n".join(lines), fontsize=8, color=INK, va="top")
 
 
 def plain_label(text: str) -> str:

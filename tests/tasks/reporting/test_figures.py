@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tasks.reporting.figures import calibration_figures, slice_figure
+from tasks.reporting.figures import calibration_figures, headed, panel_grid, slice_figure
 from tests.tasks.tracking.conftest import Story, story
 
 __all__ = ["story"]  # the fixture
@@ -55,3 +55,18 @@ def test_a_slice_without_traces_of_a_class_has_no_rate(story: Story) -> None:
     row = copy.deepcopy(result["slices"]["topic"]["work"])
     row["composite"] |= {"n_positive": 0, "true_positives": 0, "sensitivity": None}
     assert "no such traces" in texts(slice_figure(result, "topic", {"work": row}))
+
+
+@pytest.mark.parametrize("panels", [1, 2, 3])
+@pytest.mark.parametrize("words", [3, 30, 60])
+def test_a_legend_of_any_length_stays_in_the_figure_and_above_the_panels(panels: int, words: int) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    figure, axes = panel_grid(panels, height=2.9)
+    headed(figure, "A title", "Markings " * words)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    legend = figure.texts[-1].get_window_extent(canvas.get_renderer())
+    assert legend.x1 <= figure.bbox.width
+    assert legend.y0 >= max(panel.get_window_extent().y1 for panel in axes)
+    assert figure.texts[-1].get_text().split() == ["Markings"] * words
