@@ -197,7 +197,8 @@ class Plan:
         The golden class whose doubling improves the figure most for what it costs; None where neither does.
     variance : VarianceShares or None
     known_judge : int or None
-        Production traces for the half width if sensitivity and specificity were known exactly.
+        Production traces for the half width if sensitivity and specificity were known exactly; None where the judge
+        would flag nothing, or everything.
     closed_form : float or None
         Production traces for the goal by the textbook formula with calibration error; None where it has none.
     judge_status : str or None

@@ -539,10 +539,11 @@ def _known_judge(problem: _Problem) -> int | None:
     if problem.goal != "half_width" or problem.assumed.youden_j <= RESOLUTION:
         return None
     judge = problem.assumed
-    return math.ceil(production_size(
+    size = math.ceil(production_size(
         problem.target, prevalence=judge.prevalence, sensitivity=judge.sensitivity, specificity=judge.specificity,
         confidence_level=problem.confidence_level,
     ))  # fmt: skip
+    return size or None  # at a flag rate of 0 or 1 the textbook form sees no variance
 
 
 def _closed_form(problem: _Problem, sizes: SizeMap) -> float | None:

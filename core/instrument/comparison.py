@@ -185,8 +185,10 @@ def series(
                 change=change,
             )
         )
-    notes = ["each step has its own Holm adjustment: over many steps some will change by chance"] if n_steps > 1 else []
-    return Series(points=tuple(points), notes=tuple(notes))
+    notes: tuple[str, ...] = ()
+    if sum(point.change is not None for point in points) > 1:
+        notes = ("each step has its own Holm adjustment: over many steps some will change by chance",)
+    return Series(points=tuple(points), notes=notes)
 
 
 def _series_rate(row: Measured) -> SeriesRate:
@@ -214,7 +216,10 @@ def _check(baseline: Measurement, candidate: Measurement, setting: _Setting) -> 
             "with the candidate's, or ask for a comparison across instruments",
         )  # fmt: skip
     if baseline.attempts != candidate.attempts:
-        raise UndefinedError("attempts", (baseline.attempts, candidate.attempts), "both releases need one rule")
+        raise UndefinedError(
+            "attempts", (baseline.attempts, candidate.attempts), "both releases need one rule: measure one of them "
+            "again with that of the other",
+        )  # fmt: skip
     for measured, used in ((baseline, setting.calibration), (candidate, setting.other)):
         if measured.composite_categories != used.composite.categories:
             raise UndefinedError(

@@ -94,7 +94,9 @@ def basis(result: Mapping[str, Any]) -> str:
         sizes = " and ".join(str(result[side]["n_units"]) for side in ("baseline", "candidate"))
         return f"not paired: {sizes} units, taken as independent samples"
     row = result["composite"]
-    told = f"paired: {counted(row['n_pairs'], 'unit')} of both releases"
+    told = "paired"
+    if row["difference"] is not None:
+        told += f": {counted(row['n_pairs'], 'unit')} of both releases"
     if row["n_candidate_only"] is not None:
         told += f", {row['n_candidate_only']} flagged in the candidate alone, {row['n_baseline_only']} in the baseline"
     return told + (", in clusters" if result["clustered"] else "")

@@ -46,6 +46,12 @@ def test_a_known_judge_needs_the_textbook_number() -> None:
     assert plan_half_width(0.02, **second).known_judge == 3018
 
 
+def test_a_judge_that_would_flag_nothing_has_no_textbook_number() -> None:
+    plan = plan_half_width(0.02, prevalence=0.0, sensitivity=1.0, specificity=1.0)
+    assert plan.status == "reached"
+    assert plan.known_judge is None
+
+
 def test_the_neyman_split_is_the_published_one_and_beats_the_approximation() -> None:
     # STATISTICS.md F16: Neyman (177, 23); the UW calculator's approximation (136, 64) has 19% more variance.
     judge = {"prevalence": 1 / 6, "sensitivity": 0.9, "specificity": 0.7}

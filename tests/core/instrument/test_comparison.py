@@ -480,6 +480,9 @@ def test_a_series_breaks_where_the_instrument_changes_and_compares_nothing_acros
     assert plain(found.points[1].change) == plain(compare(steps[0][1], steps[1][1], calibrations["a"], pairs=pairs[0]))
     assert found.points[2].composite.value == steps[2][1].composite.prevalence.value
     assert plain(build(Series, plain(found))) == plain(found)
+    assert "own Holm adjustment" in found.notes[0]
+    assert not series(steps[1:3], calibrations).notes  # nothing was tested
+    assert not series(steps[:2], calibrations).notes
 
 
 def test_a_series_needs_a_step_between_releases() -> None:

@@ -107,6 +107,7 @@ def test_what_cannot_be_compared_has_no_figures_and_says_why(documents: dict[str
     document["result"]["composite"] |= {**empty, "verdict": "not_comparable", "notes": ["below_detection_floor: J"]}
     text = " ".join(shown(document).split())
     assert "Composite rate: not comparable (below_detection_floor: J)" in text
+    assert " units of both releases" not in text
     assert comparison_rows(document["result"])[0]["difference"] == "-"
     assert "not comparable" in comparison_markdown(document)
     comparison_figures(document)["differences"].savefig(io.BytesIO(), dpi=40)
