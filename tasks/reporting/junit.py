@@ -49,7 +49,7 @@ def _add_case(suite: Element, policy: str, row: Mapping[str, Any]) -> None:
         {"classname": _text(f"{policy}.{row['rule']}"), "name": _text(f"{row['metric']}{record}"), "time": "0"},
     )  # fmt: skip
     needed = f"\nneeded: {row['needed']['says']}" if row["needed"] else ""
-    asked = f"{row['bound']} {row['op']} {row['threshold']:g}, value {row['value']}, [{row['low']}, {row['high']}]"
+    asked = f"{row['bound']} {row['op']} {row['threshold']:g}, {_found(row)}"
     if row["counts_as"] == "fail":
         SubElement(case, "failure", {"message": _text(row["reason"]), "type": "fail"}).text = _text(asked + needed)
     elif row["counts_as"] == "insufficient_evidence":
@@ -58,6 +58,13 @@ def _add_case(suite: Element, policy: str, row: Mapping[str, Any]) -> None:
     elif row["verdict"] == "fail":
         how = "a review is required" if row["review"] else "excepted"
         SubElement(case, "system-out").text = _text(f"fails, and counts as passed ({how}): {row['reason']}")
+
+
+def _found(row: Mapping[str, Any]) -> str:
+    if row["value"] is None:
+        return "no value"
+    ends = ["open" if row[end] is None else str(row[end]) for end in ("low", "high")]
+    return f"value {row['value']}" + ("" if ends == ["open", "open"] else f", [{', '.join(ends)}]")
 
 
 def _text(value: object) -> str:

@@ -64,6 +64,9 @@ def test_junit_has_a_failure_for_what_fails_and_an_error_for_what_lacks_evidence
     assert [error.get("type") for error in root.iter("error")] == ["insufficient_evidence"] * 2
     (failure,) = root.iter("failure")
     assert failure.get("message") == "nothing in the interval is <= 0.05: high end 0.3, value 0.2"
+    assert failure.text.startswith("high <= 0.05, value 0.2, [0.1, 0.3]")
+    absent = next(case for case in root.iter("testcase") if case.get("classname") == "release.absent rate")
+    assert absent[0].text == "high <= 0.05, no value"
 
 
 @pytest.mark.parametrize("excepted", [(), ("bad",)])
