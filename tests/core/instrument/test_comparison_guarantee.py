@@ -80,7 +80,11 @@ def seen(rows: list[Compared], truth: float) -> Seen:
     assert len(told) >= 0.97 * len(rows)
     low, high = (np.array([getattr(row.interval, end) for row in told]) for end in ("low", "high"))
     rejected = np.array([row.p_value <= 0.05 for row in told])
-    fragile = [row.delta_j_guard.interval.specificity < 0.05 for row in told if row.p_value <= 0.05]
+    tolerances = [row.delta_j_guard.interval for row in told if row.p_value <= 0.05]
+    fragile = [
+        any(shift is not None and shift < 0.05 for shift in (bears.sensitivity, bears.specificity))
+        for bears in tolerances
+    ]
     return Seen(
         coverage=float(((low <= truth) & (truth <= high)).mean()),
         width=float((high - low).mean()),
@@ -169,6 +173,18 @@ def test_an_unstable_judge_makes_the_false_alarms_of_the_reference_and_the_guard
     if shift in ((0.0, 0.05), (0.0, -0.05)):
         assert 0.58 <= found.verdicts <= 0.72
         assert found.fragile >= 0.95  # of the false alarms
+
+
+def test_where_violations_are_the_rule_the_guard_warns_of_an_unstable_sensitivity() -> None:
+    """The reference's row d(se,sp) = (0, -.05), classes exchanged; specificity alone would warn of a quarter."""
+    cell = Cell(
+        sensitivity=0.9, specificity=0.8, baseline=0.85, candidate=0.85, n_golden=200, n_units=1000, shift=(-0.05, 0)
+    )
+    found = simulated(cell, ("unpaired",), 300)["unpaired"]
+    print(found)
+    assert found.difference == pytest.approx(-0.0619, abs=0.007)
+    assert 0.52 <= found.verdicts <= 0.74
+    assert found.fragile >= 0.9
 
 
 def test_replicated_vectors_break_mcnemar_and_not_the_sign_flips() -> None:
