@@ -9,11 +9,12 @@ from typing import Literal
 
 from core.errors import UndefinedError
 from core.inference.clusters import MIN_CLUSTERS
-from core.inference.intervals import DEFAULT_CONFIDENCE_LEVEL, check_confidence_level, normal_quantile, wilson_limits
+from core.inference.intervals import DEFAULT_CONFIDENCE_LEVEL, check_confidence_level, normal_quantile
 from core.inference.multiplicity import holm
 from core.inference.paired import two_sample_test
 from core.inference.power import check_rates
 from core.inference.prediction_powered import LabelledCounts, PredictionPowered, prediction_powered_rate
+from core.inference.proportions import newcombe_limits
 
 MIN_LABELLED = 50
 """Fewer labelled production traces than this decide nothing: their own interval is wider than any shift that they
@@ -127,50 +128,6 @@ class Transport:
     prediction_powered: PredictionPowered | None
 
 
-def newcombe_interval(
-    rate_reference: float, n_reference: float, rate_found: float, n_found: float, *, z: float
-) -> tuple[float, float]:
-    """Newcombe's interval for a difference of two independent rates, from their Wilson limits (SPEC 13.2).
-
-    d - sqrt((p - l)^2 + (U - P)^2) to d + sqrt((u - p)^2 + (P - L)^2), d = p - P, capitals for the reference.
-
-    Parameters
-    ----------
-    rate_reference, rate_found : float
-        In [0, 1].
-    n_reference, n_found : float
-        Effective sizes, greater than 0.
-    z : float
-        Normal quantile, greater than 0.
-
-    Returns
-    -------
-    tuple of float
-        In [-1, 1], of positive width.
-
-    Raises
-    ------
-    UndefinedError
-        If a rate is outside [0, 1], a size is not above 0, or ``z`` is not positive.
-
-    References
-    ----------
-    Newcombe (1998), Stat. Med. 17:873-890, method 10.
-
-    Examples
-    --------
-    >>> [round(end, 4) for end in newcombe_interval(48 / 80, 80, 56 / 70, 70, z=1.959964)]
-    [0.0524, 0.3339]
-    """
-    low1, high1 = wilson_limits(rate_found, n_found, z=z)
-    low0, high0 = wilson_limits(rate_reference, n_reference, z=z)
-    difference = rate_found - rate_reference
-    return (
-        difference - math.hypot(rate_found - low1, high0 - rate_reference),
-        difference + math.hypot(high1 - rate_found, rate_reference - low0),
-    )
-
-
 def assess_transport(
     cases: Mapping[str, TransportCase], *, confidence_level: float = DEFAULT_CONFIDENCE_LEVEL
 ) -> dict[str, Transport]:
@@ -241,7 +198,7 @@ def _compared(case: TransportCase, kind: str, z: float) -> RateComparison:
     )  # fmt: skip
     if reference is None or bare.found is None or min(n_reference, n_found) < MIN_CLUSTERS:
         return bare
-    low, high = newcombe_interval(reference, n_reference, bare.found, bare.n_found, z=z)
+    low, high = map(float, newcombe_limits(bare.found, bare.n_found, reference, n_reference, z=z))
     test = two_sample_test(reference, n_reference, bare.found, bare.n_found)
     return replace(
         bare, finding="holds", difference=bare.found - reference, low=low, high=high,

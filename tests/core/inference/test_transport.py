@@ -14,7 +14,8 @@ from core.inference.multiplicity import holm
 from core.inference.paired import two_sample_test
 from core.inference.prediction_powered import LabelledCounts
 from core.inference.prevalence import Counts, lang_reiczigel_interval
-from core.inference.transport import GoldenRates, Transport, TransportCase, assess_transport, newcombe_interval
+from core.inference.proportions import newcombe_limits
+from core.inference.transport import GoldenRates, Transport, TransportCase, assess_transport
 
 Z95 = 1.959963984540054
 GOLDEN = GoldenRates(sensitivity=0.9, n_positive=100.0, specificity=0.95, n_negative=100.0)
@@ -52,13 +53,13 @@ ENRICHED = (90, 10, 5, 95)  # sens .90, spec .95, 47.5% flagged
 def test_the_interval_of_a_difference_is_newcombes(
     found: tuple[int, int], reference: tuple[int, int], low: float, high: float
 ) -> None:
-    ends = newcombe_interval(reference[0] / reference[1], reference[1], found[0] / found[1], found[1], z=Z95)
+    ends = newcombe_limits(found[0] / found[1], found[1], reference[0] / reference[1], reference[1], z=Z95)
     assert ends == pytest.approx((low, high), abs=5e-5)
 
 
 @given(st.floats(0, 1), st.floats(1, 500), st.floats(0, 1), st.floats(1, 500))
 def test_the_interval_of_a_difference_holds_it_and_has_width(p: float, n: float, q: float, m: float) -> None:
-    low, high = newcombe_interval(p, n, q, m, z=Z95)
+    low, high = newcombe_limits(q, m, p, n, z=Z95)
     assert -1 - 1e-12 <= low <= q - p <= high <= 1 + 1e-12
     assert low < high
 
