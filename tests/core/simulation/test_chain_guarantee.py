@@ -92,18 +92,22 @@ def test_categories_cover_where_their_violations_suffice_for_a_rate(grid: Simula
 
 
 def test_few_templates_give_a_category_no_rate(grid: Simulation) -> None:
-    for cell in cells_of(grid, lambda cell: cell.golden_cluster_size > 1 and cell.n_golden == 200):
+    few = [cell for cell in cells_of(grid, lambda cell: cell.golden_cluster_size > 1) if cell.n_golden == 200]
+    for cell in few:
         for row in cell.production:
             for each in row.categories.values():
                 assert each.statuses.get("insufficient_data", 0.0) > 0.5
 
 
-def test_the_bootstrap_takes_most_of_the_optimism_off(grid: Simulation) -> None:
+def test_the_bootstrap_takes_most_of_the_optimism_off_where_there_are_more_than_a_few_templates(
+    grid: Simulation,
+) -> None:
     for cell in cells_of(grid, lambda cell: cell.youden_j > 0.4):
         assert cell.optimism is not None
         apparent, honest = (j - cell.optimism.true_j for j in (cell.optimism.apparent_j, cell.optimism.honest_j))
-        assert abs(honest) < 0.5 * apparent
-        assert abs(honest) < 0.012
+        few_templates = cell.golden_cluster_size > 1 and cell.n_golden == 200
+        assert 0.0 < honest < (0.65 if few_templates else 0.45) * apparent
+        assert few_templates or honest < 0.03
 
 
 @dataclass(frozen=True)
