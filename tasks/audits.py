@@ -314,7 +314,7 @@ def _joined(batches: Sequence[Any], sources: Sequence[Source], log: ProblemLog) 
                 pa.nulls(len(batch), kind) if part is None else part.combine_chunks().cast(kind)
                 for part, batch in zip(parts, batches, strict=True)
             ]
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        except pa.ArrowException:
             told = ", ".join(sorted(map(str, kinds)))
             log.add(sources[0].file.name, f"column {quoted(name)} is of types that do not go together: {told}")
             continue
