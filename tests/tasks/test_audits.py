@@ -152,6 +152,16 @@ def test_files_of_other_types_and_columns_meet_and_ids_are_unique_over_all(tmp_p
     ]
 
 
+def test_columns_whose_types_do_not_go_together_are_told_by_name(tmp_path: Path) -> None:
+    flags = [{"id": str(i), "scenario_id": "s", "variant": "base", "is_refusal": True} for i in range(2)]
+    times = [{**row, "id": f"late {row['id']}", "is_refusal": pd.Timestamp("2026-01-01")} for row in flags]
+    for name, rows in (("a.parquet", flags), ("b.parquet", times)):
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / name)
+    assert problems([file(tmp_path / "a.parquet"), file(tmp_path / "b.parquet")], OutputsSpec()) == [
+        "a.parquet: column 'is_refusal' is of types that do not go together: bool, timestamp[us]"
+    ]
+
+
 def test_a_list_in_any_other_column_is_a_problem(tmp_path: Path) -> None:
     lines = saved(tmp_path, "o.jsonl", '{"id": ["a"], "scenario_id": "s", "variant": "base"}\n')
     assert "'id' holds a list or object" in problems([lines], OutputsSpec())[0]
