@@ -1,7 +1,7 @@
-"""A transparent labeller of generated text: words are counted, and anyone can check which (SPEC 17.1).
+"""Reader ``lexical-labels``: a table of outputs with a transparent labeller's columns (SPEC 17.1).
 
-It serves demos and first looks. Labels that the input brings (columns ``group_<axis>``, ``is_refusal``,
-``embedding``) are kept; a real labeller's belong there.
+Words are counted, and anyone can check which. It serves demos and first looks. Columns that the table brings
+(``group_gender``, ``is_refusal``, ``token_count``, ``embedding``) are kept; a real labeller's belong there.
 """
 
 from __future__ import annotations
@@ -9,13 +9,17 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-LABELLER = "lexical-labels@1"
+from core.data.problems import nearest
+from core.errors import InputError
+from tasks.readers.table import open_table
+from tasks.storage import InputFile
 
 GENDER_WORDS: dict[str, frozenset[str]] = {
     "female": frozenset({"she", "her", "hers", "herself", "woman", "mother", "daughter", "sister"}),
@@ -94,22 +98,71 @@ def word_vector(text: str) -> npt.NDArray[np.float64]:
     return np.bincount(boxes, minlength=VECTOR_SIZE).astype(np.float64)
 
 
+MADE: dict[str, tuple[Callable[[str], Any], Any]] = {
+    "group_gender": (gender_of, pa.string()),
+    "is_refusal": (lambda text: int(is_refusal(text)), pa.int64()),
+    "token_count": (lambda text: len(words_of(text)), pa.int64()),
+    "embedding": (lambda text: word_vector(text).tolist(), pa.list_(pa.float64())),
+}
+"""What is made of a text: by column, how and of what type. ``token_count`` counts words."""
+
+
 def label_outputs(table: pa.Table, *, roles: Sequence[str] = ()) -> pa.Table:
     """Add the columns that a table of outputs lacks and its ``text`` can give.
 
-    Adds ``group_gender``, ``is_refusal``, ``token_count`` (words), ``embedding`` and, with roles, ``context``, each
-    only where the table has no such column.
+    Adds those of `MADE` and, with roles, ``context``, each only where the table has no such column.
     """
-    texts = ["" if text is None else text for text in table.column("text").to_pylist()]
-    made: dict[str, pa.Array] = {
-        "group_gender": pa.array([gender_of(text) for text in texts], pa.string()),
-        "is_refusal": pa.array([int(is_refusal(text)) for text in texts], pa.int64()),
-        "token_count": pa.array([len(words_of(text)) for text in texts], pa.int64()),
-        "embedding": pa.array([word_vector(text).tolist() for text in texts], pa.list_(pa.float64())),
-    }
-    if roles:
-        made["context"] = pa.array([role_of(text, roles) or None for text in texts], pa.string())
-    for name, column in made.items():
+    texts = table.column("text")
+    for name in MADE:
         if name not in table.column_names:
-            table = table.append_column(name, column)
+            table = table.append_column(name, _made(name, texts))
+    if roles and "context" not in table.column_names:
+        named = [role_of(text or "", roles) or None for text in texts.to_pylist()]
+        table = table.append_column("context", pa.array(named, pa.string()))
     return table
+
+
+def _made(name: str, texts: Any) -> pa.Array:
+    make, kind = MADE[name]
+    return pa.array([make(text or "") for text in texts.to_pylist()], kind)
+
+
+class LabelledSource:
+    """A table with the columns that its texts give; the file alone is what is on record.
+
+    Parameters
+    ----------
+    file : InputFile
+
+    Raises
+    ------
+    InputError
+        The table has no column ``text``.
+    """
+
+    kind: str | None = None
+
+    def __init__(self, file: InputFile) -> None:
+        self.file = file
+        self._table = open_table(file)
+        own = self._table.columns
+        if "text" not in own:
+            raise InputError.of(file.name, f"has no column 'text' to make labels of; {nearest('text', own)}")
+        self.unit = self._table.unit
+        self.columns = (*own, *(name for name in MADE if name not in own))
+
+    def batches(self, columns: Sequence[str]) -> Iterator[tuple[Any, npt.NDArray[np.int64]]]:
+        """Yield batches; labels are made of each batch's texts."""
+        own = [name for name in columns if name in self._table.columns]
+        if len(own) == len(columns):
+            yield from self._table.batches(columns)
+            return
+        for batch, places in self._table.batches(list(dict.fromkeys([*own, "text"]))):
+            texts = batch.column("text")
+            arrays = [batch.column(name) if name in own else _made(name, texts) for name in columns]
+            yield pa.RecordBatch.from_arrays(arrays, names=list(columns)), places
+
+
+def open_labelled(file: InputFile) -> LabelledSource:
+    """Open a table of outputs whose labels are made of its texts."""
+    return LabelledSource(file)

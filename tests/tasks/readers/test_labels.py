@@ -1,10 +1,21 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 
+from core.errors import InputError
 from core.fairness.taxonomy import TAXONOMIES
-from tasks.readers.labels import GENDER_WORDS, gender_of, is_refusal, label_outputs, role_of, word_vector
+from core.fairness.text_audit import audit_outputs
+from core.records import plain
+from tasks.audits import load_outputs
+from tasks.builtin.fairness import sample_spec
+from tasks.builtin.outputs_sample import MODELS, outputs_sample
+from tasks.readers.labels import GENDER_WORDS, MADE, gender_of, is_refusal, label_outputs, role_of, word_vector
+from tasks.storage import find_inputs
 
 
 @pytest.mark.parametrize(
@@ -59,3 +70,26 @@ def test_columns_of_the_input_are_kept() -> None:
     assert found.column("is_refusal").to_pylist() == [1, 1]
     assert found.column("token_count").to_pylist() == [2, 0]
     assert found.column("context").to_pylist() == [None, None]
+
+
+def audited(argument: str) -> object:
+    files = find_inputs([argument], ["lexical-labels"])
+    return plain(audit_outputs(sample_spec(), load_outputs(files, sample_spec()).table))
+
+
+def test_labels_made_by_the_reader_give_the_same_audit_as_labels_in_the_file(tmp_path: Path) -> None:
+    sample = outputs_sample(MODELS[0])
+    pq.write_table(sample, tmp_path / "labelled.parquet")
+    bare = sample.drop_columns(list(MADE))
+    pq.write_table(bare, tmp_path / "bare.parquet")
+    pyarrow.csv.write_csv(bare, tmp_path / "bare.csv")
+    expected = audited(str(tmp_path / "labelled.parquet"))
+    assert audited(f"lexical-labels:{tmp_path / 'bare.parquet'}") == expected
+    assert audited(f"lexical-labels:{tmp_path / 'bare.csv'}") == expected
+    assert audited(f"lexical-labels:{tmp_path / 'labelled.parquet'}") == expected
+
+
+def test_without_texts_there_is_nothing_to_label(tmp_path: Path) -> None:
+    (tmp_path / "o.csv").write_text("id,scenario_id,variant\n1,s,base\n")
+    with pytest.raises(InputError, match="no column 'text'"):
+        audited(f"lexical-labels:{tmp_path / 'o.csv'}")
