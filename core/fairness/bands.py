@@ -129,24 +129,3 @@ BANDS: Mapping[str, Bands] = {
 """The bands of seed 003; `tasks/builtin/fairness/bands.yaml` holds the same."""
 
 METRICS = tuple(BANDS)
-
-
-def check_binding(metric: str, *, metric_version: str, scale: str) -> None:
-    """Refuse a bound or a stored value that was set for another version or scale of a metric (SPEC 17.2).
-
-    Raises
-    ------
-    UndefinedError
-        If the metric is not one of the six, or version or scale are not the ones computed here.
-
-    Examples
-    --------
-    >>> check_binding("rsi", metric_version="rsi/1", scale="jsd_base2_normalised")
-    """
-    if metric not in BANDS:
-        raise UndefinedError("metric", metric, f"is none of {', '.join(METRICS)}")
-    bands = BANDS[metric]
-    if metric_version != bands.metric_version:
-        raise UndefinedError("metric_version", metric_version, f"this is computed as {bands.metric_version}")
-    if scale != bands.scale:
-        raise UndefinedError("scale", scale, f"{bands.metric_version} is on the scale {bands.scale}")

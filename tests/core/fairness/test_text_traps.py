@@ -12,9 +12,12 @@ import pytest
 
 import core
 from core.errors import InputError, UndefinedError
-from core.fairness.bands import BANDS, check_binding
+from core.fairness.bands import BANDS
 from core.fairness.outputs import outputs_table
 from core.fairness.representation import RsiResult, convert_legacy_rsi
+from core.gates.evaluation import evaluate
+from core.gates.policy import Policy, Rule
+from core.records import plain
 
 RATIONALE = "an even reference for this test"
 EVEN = {"male": 0.5, "female": 0.5}
@@ -75,12 +78,20 @@ def test_4_the_uniform_default_reference_names_every_declared_category() -> None
 
 
 def test_5_a_bound_on_another_scale_or_version_is_refused() -> None:
-    check_binding("rsi", metric_version="rsi/1", scale="jsd_base2_normalised")
+    result = plain(skew({"male": 19, "female": 1}))
+    audit = {"id": "a" * 64, "schema": "assay.audit/1", "spec": {}, "result": {"rsi": {"gender": result}}}
+
+    def verdict(version: str, scale: str) -> tuple[str, str]:
+        bound = Rule(
+            rule="skew", metric="rsi.gender", bound="point", op="<=", threshold=0.2, metric_version=version, scale=scale
+        )
+        (row,) = evaluate(Policy(name="p", rules=(bound,)), [audit]).rules
+        return row.verdict, row.reason
+
+    assert verdict("rsi/1", "jsd_base2_normalised")[0] == "fail"
     for version, scale in (("rsi/1", "jsd_natural_log"), ("rsi/0", "jsd_base2_normalised"), ("rsi/1", "raw")):
-        with pytest.raises(UndefinedError):
-            check_binding("rsi", metric_version=version, scale=scale)
-    with pytest.raises(UndefinedError, match="metric"):
-        check_binding("RSI_gender", metric_version="rsi/1", scale="jsd_base2_normalised")
+        said, reason = verdict(version, scale)
+        assert (said, "refused" in reason) == ("insufficient_evidence", True)
 
 
 def test_6_a_stored_value_is_converted_only_when_said_to_be_in_natural_logarithms() -> None:
