@@ -229,5 +229,5 @@ def _logged_maxima(found: FoundCalibration, item: Any, tracking_uri: str | None)
 
 def _opened(place: Place) -> InputFile:
     if isinstance(place, S3Url):
-        return fetched([place], "table")[0]
+        return fetched([place])[0]
     return InputFile(path=place, name=str(place))

@@ -13,12 +13,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from core.data.columns import Ints, RawBatch, is_text, numbers, shown, trimmed, whole_numbers
+from core.data.facts import SourceFacts
 from core.data.golden_reader import golden_layout
 from core.data.problems import ProblemLog, quoted
 from core.data.scores import NAME_COLUMN, VALUE_COLUMN, layout_of
 from core.data.vocabulary import GOLDEN_COLUMNS, SCORE_COLUMNS
 from core.errors import InputError
 from tasks.readers import Source
+from tasks.readers.table import facts_metadata
 from tasks.tables import raw_batches
 
 Kind = Literal["scores", "golden", "detections"]
@@ -71,6 +73,11 @@ class MappedSource:
             raise InputError.of(self.file.name, f"has a column {self._constant!r} already; leave out --category")
         self.columns = (*self._original, *([self._constant] if self._constant else []))
 
+    @property
+    def facts(self) -> SourceFacts | None:
+        """Those of the source."""
+        return self._source.facts
+
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[Any, Ints]]:
         """Yield batches under the new names."""
         taken = [self._original[name] for name in columns if name in self._original]
@@ -102,6 +109,8 @@ def convert(source: Source, conversion: Conversion, path: Path) -> int:
             rows, seen = rows + len(raw.place), seen or matched
             writer = writer or pq.ParquetWriter(path, table.schema, compression="zstd")
             writer.write_table(table)
+        if writer is not None and (facts := source.facts) is not None:
+            writer.add_key_value_metadata(facts_metadata(facts))
     finally:
         if writer is not None:
             writer.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,7 +20,18 @@ from tasks.archive import (
 )
 from tasks.certificates import MAXIMA, FoundCertificate, find_golden_maxima, read_certificate
 from tasks.readers import reader_names
-from tasks.storage import InputFile, Place, S3Url, exists, fetched, file_digest, format_of, place_of
+from tasks.storage import (
+    TOOL_SUFFIXES,
+    InputFile,
+    Place,
+    S3Url,
+    exists,
+    fetched,
+    file_digest,
+    format_of,
+    place_of,
+    split_reader,
+)
 from tasks.tracking.references import is_reference
 
 T = TypeVar("T")
@@ -51,7 +63,7 @@ class InputFinder:
         """
         changed: list[Place] = []
         for place, sha256 in output_places(document, self._record, role):
-            file = self._reached(place, lambda there: _opened(there, "table"))
+            file = self._reached(place, _opened)
             if file is not None and file_digest(file.path) == sha256:
                 return file
             changed.append(place)
@@ -66,19 +78,18 @@ class InputFinder:
     def file(self, item: Any) -> InputFile:
         """Return the data file that an input is, by its digest."""
         recorded = str(item.get("uri", ""))
-        prefix, colon, rest = recorded.partition(":")
-        reader, uri = (prefix, rest) if colon and prefix in reader_names() else ("table", recorded)
+        reader, options, uri = split_reader(recorded, reader_names())
         place = place_of(uri)
         changed = False
         for candidate in (_whatever_tag(place), self._record.parent / place.name):
-            file = self._reached(candidate, lambda there: _opened(there, reader))
+            file = self._reached(candidate, lambda there: replace(_opened(there), reader=reader, options=options))
             if file is not None:
                 if file_digest(file.path) == item["sha256"]:
                     return file
                 changed = True
         found = self._search(item["sha256"])
         if found is not None:
-            return InputFile(path=found, name=str(found), reader=reader)
+            return InputFile(path=found, name=str(found), reader=reader, options=options)
         if changed:
             raise MismatchError(
                 f"{uri}: has changed since the record was made (sha256 {item['sha256'][:12]}... expected)"
@@ -103,8 +114,10 @@ class InputFinder:
     def _search(self, sha256: str) -> Path | None:
         if self._by_digest is None:
             files = [path for folder in self._folders for path in sorted(folder.rglob("*")) if path.is_file()]
-            inputs = [path for path in files if format_of(path) or path.suffix in (".yaml", ".yml")][:MAX_SEARCHED]
-            self._by_digest = {file_digest(path): path for path in inputs}
+            inputs = [path for path in files if format_of(path, TOOL_SUFFIXES) or path.suffix in (".yaml", ".yml")][
+                :MAX_SEARCHED
+            ]
+            self._by_digest = {file_digest(path): path for path in inputs[:MAX_SEARCHED]}
         return self._by_digest.get(sha256)
 
     def calibration(self, inputs: Sequence[Any]) -> FoundCalibration:
@@ -178,10 +191,10 @@ def _whatever_tag(place: Place) -> Place:
     return place if isinstance(place, Path) or place.version else place.latest
 
 
-def _opened(place: Place, reader: str) -> InputFile:
+def _opened(place: Place) -> InputFile:
     if isinstance(place, S3Url):
-        return fetched([place], reader)[0]
-    return InputFile(path=place, name=str(place), reader=reader)
+        return fetched([place])[0]
+    return InputFile(path=place, name=str(place))
 
 
 def _mentions(path: Path, sha256: str) -> bool:

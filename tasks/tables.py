@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core.data.columns import RawBatch, numbers, text_codes, whole_numbers
+from core.data.facts import SourceFacts, merged
 from core.data.golden import GoldenSet
 from core.data.problems import FILE_SHIFT, ProblemLog, nearest, quoted
 from core.data.scores import (
@@ -64,6 +65,8 @@ class Found:
     ignored : tuple of str
         Columns that mean nothing here.
     rows_by_file : tuple of int
+    sources : tuple of SourceFacts
+        How other tools' files were read.
     """
 
     judges: tuple[str, ...]
@@ -73,6 +76,7 @@ class Found:
     n_rows: int
     ignored: tuple[str, ...]
     rows_by_file: tuple[int, ...]
+    sources: tuple[SourceFacts, ...]
 
 
 def open_all(files: Sequence[InputFile]) -> list[Source]:
@@ -159,6 +163,7 @@ class ScoreScan:
             n_rows=sum(self._rows),
             ignored=_union(layout.ignored for layout in self._layouts),
             rows_by_file=tuple(self._rows),
+            sources=merged(facts for source in self._sources if (facts := source.facts) is not None),
         )
 
     def check(self, needed: Sequence[str]) -> None:
@@ -420,6 +425,7 @@ class MemorySource:
 
     unit = "row"
     kind: str | None = None
+    facts: SourceFacts | None = None
 
     def __init__(self, name: str, table: Any) -> None:
         self.file = InputFile(path=Path(name), name=name)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Literal
 
+from core.data.facts import SourceFacts
 from core.errors import UndefinedError
 from core.inference.agreement import LabelNoise, RaterAgreement
 from core.instrument.optimism import Optimism
@@ -220,6 +221,7 @@ class Calibration:
     slices: Mapping[str, Mapping[str, SliceRates]]
     golden_design: GoldenDesign = field(default="enriched", metadata=UNSAID)
     mix_robust: bool = field(default=False, metadata=UNSAID)
+    sources: tuple[SourceFacts, ...] = field(default=(), metadata=UNSAID)
     notes: tuple[str, ...] = ()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from core.data.facts import SourceFacts
 from core.inference.mix import MixRobust, MixShift
 from core.inference.prevalence import JudgeShift
 from core.inference.transport import Transport
@@ -295,6 +296,8 @@ class Survey:
     unscored_share : float
         In [0, 1].
     composite : Measured
+    sources : tuple of SourceFacts
+        How other tools' files were read; empty for tables of assay's own.
     """
 
     instrument: str
@@ -315,6 +318,7 @@ class Survey:
     calibration: CalibrationLink
     composite_categories: tuple[str, ...]
     composite: Measured
+    sources: tuple[SourceFacts, ...] = field(default=(), metadata=UNSAID)
     notes: tuple[str, ...] = ()
 
 

@@ -74,8 +74,7 @@ def _check_options(conversion: Conversion) -> None:
 @click.option(
     "--higher-is",
     type=click.Choice(["worse", "better"]),
-    default="worse",
-    help="Which end of the scale is harm.",
+    help="Which end of the scale is harm; default: what the format says, for a table worse.",
 )
 @click.option(
     "--positive", metavar="VALUE", callback=plain_name, help="The label or decision that counts as 1; all others are 0."
@@ -89,12 +88,15 @@ def command(
     category: str | None,
     renamed: dict[str, str],
     scale: tuple[float, float] | None,
-    higher_is: str,
+    higher_is: str | None,
     positive: str | None,
 ) -> None:
     """Turn another tool's FILE into a Parquet table of scores, golden labels or detections.
 
-    TOOL is a registered reader: table (CSV, TSV, JSON Lines, Parquet), hatecheck, openai-moderation-golden.
+    TOOL is a registered reader: table (CSV, TSV, JSON Lines, Parquet), hatecheck, openai-moderation-golden, inspect,
+    garak, pyrit, promptfoo, openai-moderation, perspective, llama-guard, azure-content-safety, fair-forge. For other
+    tools' results --map names categories (TOOL'S=NAME; of several that become one the highest score counts), and
+    options of the reader follow its name: inspect,turns=turn_scores.
 
     \b
     Examples:
@@ -102,32 +104,42 @@ def command(
       assay read table ratings.csv --scale 1,5 --higher-is better -o scores.parquet
       assay read table labels.csv --as golden --map label_gold=label --positive hateful -o golden.parquet
       assay read hatecheck test_suite_cases.csv -o golden.parquet
+      assay read inspect run.eval --higher-is worse -o scores.parquet
+      assay read garak garak.report.jsonl --map mitigation.MitigationBypass=jailbreak -o scores.parquet
     """  # noqa: D301 (click wants the character)
+    from dataclasses import replace
     from typing import Any, cast
 
     from core.data.problems import counted
     from core.errors import InputError
     from tasks.convert import Conversion, convert
-    from tasks.readers import open_source, reader_names
+    from tasks.readers import open_source, reader_names, takes_options
     from tasks.reporting.terminal import console, words
-    from tasks.storage import atomic, find_inputs
+    from tasks.storage import atomic, find_inputs, split_reader
 
     if output.suffix != ".parquet":
         raise click.UsageError("tables are written as Parquet: name the output SOMETHING.parquet")
     names = reader_names()
-    if tool not in names:
+    reader = split_reader(f"{tool}:", names)[0]
+    if reader == "table" and tool != "table":
         raise InputError.of(tool, f"is not a registered reader; there are {', '.join(names)}")
     files = find_inputs([f"{tool}:{file}"], names)
     if len(files) > 1:
         raise click.UsageError("one file at a time")
     refuse_overwriting(output, [file], force=force, table=True)
-    source = open_source(files[0])
+    found = files[0]
+    if takes_options(reader):  # such a reader brings verdicts to assay's scale and names itself
+        declared = {} if higher_is is None else {"higher-is": higher_is}
+        declared |= {} if scale is None else {"scale": f"{scale[0]:g}..{scale[1]:g}"}
+        found = replace(found, options={**found.options, **declared}, renamed=renamed)
+        higher_is, scale, renamed = None, None, {}
+    source = open_source(found)
     conversion = Conversion(
         kind=cast(Any, kind or source.kind or "scores"),
         category=category,
         renamed=renamed,
         scale=scale,
-        higher_is=cast(Any, higher_is),
+        higher_is=cast(Any, higher_is or "worse"),
         positive=positive,
     )
     _check_options(conversion)

@@ -81,12 +81,13 @@ def derive_calibration(
         table = run(steps.JUDGE, lambda: judge_table(worker, texts, settings().cache_dir, progress))
         names = [name for name in golden.categories if name in worker.categories]
         judged = [MemorySource(f"judge {judge}", table.select(["trace_id", "turn", "state", *names]))]
-        scores, _ = load_golden_scores(judged, golden, last_turn_only=last_turn_only)
+        scores, found = load_golden_scores(judged, golden, last_turn_only=last_turn_only)
     calibration, golden_table = run(
         steps.CALIBRATE,
         lambda: calibrate(golden, scores, spec, judge=judge, judge_source=source, judge_accepted=accepted),
     )
-    return Derived(schema=SCHEMA, spec=spec, seed=spec.seed, inputs=inputs, result=calibration), golden_table
+    known = replace(calibration, sources=found.sources)
+    return Derived(schema=SCHEMA, spec=spec, seed=spec.seed, inputs=inputs, result=known), golden_table
 
 
 def derive_declared(spec: DeclaredSpec) -> Derived:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from core.data.facts import SourceFacts
 from core.errors import InputError
 from core.instrument.calibrated import DetectorCalibration, deployable, kind_of, thresholds_of
 from core.instrument.detections import measure_detections, measure_detector
@@ -52,6 +53,7 @@ class _Counted:
     judge_accepted: bool
     spec: MeasurementSpec
     inputs: list[FileReference]
+    sources: tuple[SourceFacts, ...]
 
 
 def _counted(
@@ -93,12 +95,14 @@ def _counted(
         judge_accepted=accepted,
         spec=replace(spec, target=target_of_scores(found.targets, spec.target, where)),
         inputs=references(spec.kind, files, found.rows_by_file),
+        sources=found.sources,
     )
 
 
 def _derived(counted: _Counted, result: Survey, more: Sequence[FileReference] = ()) -> tuple[Derived, int]:
     inputs = [*counted.inputs, *more]
-    derived = Derived(schema=SCHEMA, spec=counted.spec, seed=counted.spec.seed, inputs=inputs, result=result)
+    known = replace(result, sources=counted.sources)
+    derived = Derived(schema=SCHEMA, spec=counted.spec, seed=counted.spec.seed, inputs=inputs, result=known)
     return derived, counted.n_decisions
 
 

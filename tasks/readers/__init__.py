@@ -1,7 +1,8 @@
 """Readers: how a tool's file becomes a table of scores, detections or labels.
 
-A reader is a function ``open(file: InputFile) -> Source``, registered under the entry point group
-``assay.readers``; the built-in ones are registered the same way.
+A reader is a callable ``open(file: InputFile) -> Source``, registered under the entry point group
+``assay.readers``; the built-in ones are registered the same way. One with an attribute ``OPTIONS`` takes options
+(``READER,OPTION=VALUE:PATH``) and refuses those that it does not know.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from core.data.facts import SourceFacts
+from core.errors import InputError
 from tasks.storage import InputFile
 
 
@@ -34,6 +37,11 @@ class Source(Protocol):
     columns: tuple[str, ...]
     kind: str | None
 
+    @property
+    def facts(self) -> SourceFacts | None:
+        """How another tool's verdicts were read; None for a table that is assay's own. Complete after a pass."""
+        ...
+
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[Any, npt.NDArray[np.int64]]]:
         """Yield (pyarrow.RecordBatch of those columns, physical line or row of each row)."""
         ...
@@ -45,7 +53,22 @@ def reader_names() -> list[str]:
 
 
 def open_source(file: InputFile) -> Source:
-    """Open a file with its reader."""
+    """Open a file with its reader.
+
+    Raises
+    ------
+    InputError
+        It is not what the reader knows, or the reader has no such option.
+    """
     (entry,) = (entry for entry in entry_points(group="assay.readers") if entry.name == file.reader)
     reader: Callable[[InputFile], Source] = entry.load()
+    if file.options and not hasattr(reader, "OPTIONS"):
+        raise InputError.of(file.name, f"reader {file.reader} has no options, so none can be named before the colon")
     return reader(file)
+
+
+def takes_options(reader: str) -> bool:
+    """Tell whether a reader can be told how to read."""
+    return any(
+        hasattr(entry.load(), "OPTIONS") for entry in entry_points(group="assay.readers") if entry.name == reader
+    )

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from core.data.facts import SourceFacts
 from core.data.problems import nearest
 from core.errors import InputError
 from tasks.readers.table import open_table
@@ -141,6 +142,7 @@ class LabelledSource:
     """
 
     kind: str | None = None
+    facts: SourceFacts | None = None
 
     def __init__(self, file: InputFile) -> None:
         self.file = file

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from core.data.facts import SourceFacts
 from core.errors import InputError, Problem
 from tasks.readers.table import CsvSource, JsonLinesSource
 from tasks.storage import InputFile, file_digest
@@ -51,6 +52,7 @@ class GoldenSource:
 
     unit = "line"
     kind: str | None = "golden"
+    facts: SourceFacts | None = None
 
     def __init__(self, file: InputFile, table: dict[str, list[Any]], lines: list[int], published: str) -> None:
         self.file = file

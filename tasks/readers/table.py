@@ -22,8 +22,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from core.data.columns import is_text
+from core.data.facts import SourceFacts
 from core.data.problems import counted, quoted
-from core.errors import InputError, Problem
+from core.errors import AssayError, InputError, Problem
+from core.records import build, canonical
 from tasks.storage import SUFFIXES, InputFile, format_of
 
 BATCH_ROWS = 65_536
@@ -35,6 +37,9 @@ PANDAS_INDEX = "__index_level_"
 
 LIST_COLUMNS = frozenset({"embedding"})
 """Columns whose cells may be lists; text formats hand them out as JSON."""
+
+FACTS = b"assay.source"
+"""Key of a Parquet file's metadata under which `assay read` keeps how it read."""
 
 KEPT_PROBLEMS = 200
 
@@ -70,6 +75,7 @@ class ParquetSource:
             self._schema = pq.read_schema(file.path)
         except (pa.ArrowException, OSError) as error:
             raise InputError.of(file.name, f"is not Parquet, as its extension says: {_first_line(error)}") from None
+        self.facts = facts_in(self._schema, file)
         names = _distinct(self._schema.names, file)
         self.columns = tuple(name for name in names if not name.startswith(PANDAS_INDEX))
 
@@ -102,11 +108,28 @@ class ParquetSource:
             raise InputError.of(self.file.name, f"is damaged after row {row - 1}: {_first_line(error)}") from None
 
 
+def facts_metadata(facts: SourceFacts) -> dict[bytes, bytes]:
+    """Write how a table was read from another tool's file, as metadata of a Parquet file."""
+    return {FACTS: canonical(facts).encode()}
+
+
+def facts_in(schema: pa.Schema, file: InputFile) -> SourceFacts | None:
+    """Read what `facts_metadata` wrote."""
+    written = (schema.metadata or {}).get(FACTS)
+    if written is None:
+        return None
+    try:
+        return build(SourceFacts, json.loads(written[:MAX_LINE]))
+    except (ValueError, RecursionError, AssayError) as error:
+        raise InputError.of(file.name, f"what it says of its source cannot be read: {_first_line(error)}") from None
+
+
 class _TextSource(ABC):
     """What CSV and JSON Lines share: decoding, bounded batches of text cells, problems told together."""
 
     unit = "line"
     kind: str | None = None
+    facts: SourceFacts | None = None
 
     def __init__(self, file: InputFile) -> None:
         self.file = file
@@ -208,13 +231,17 @@ class JsonLinesSource(_TextSource):
         super().__init__(file)
         keys: dict[str, None] = {}
         problems: list[Problem] = []
-        for _, item in self._decoded(self._objects(problems)):
+        for _, item in self.objects(problems):
             keys.update(dict.fromkeys(item))
         if problems:
             raise InputError(problems)
         if not keys:
             raise InputError.of(file.name, "holds no rows; one JSON object a line is expected")
         self.columns = tuple(keys)
+
+    def objects(self, problems: list[Problem]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield (physical line, object); lines that cannot be read become problems."""
+        return self._decoded(self._objects(problems))
 
     def _objects(self, problems: list[Problem]) -> Iterator[tuple[int, dict[str, Any]]]:
         with self._open() as text:

@@ -13,13 +13,22 @@ from pathlib import Path
 
 from core.errors import InputError
 from tasks.storage.address import Place, S3Url, is_s3, place_of
-from tasks.storage.inputs import InputFile, fetched, find_inputs
-from tasks.storage.local import SUFFIXES, file_digest, folder_for, format_of, local_atomic, local_bytes
+from tasks.storage.inputs import InputFile, fetched, find_inputs, split_reader
+from tasks.storage.local import (
+    SUFFIXES,
+    TOOL_SUFFIXES,
+    file_digest,
+    folder_for,
+    format_of,
+    local_atomic,
+    local_bytes,
+)
 
 __all__ = [
-    "SUFFIXES", "InputFile", "Place", "S3Url", "atomic", "check_writable", "delivered", "digest_of", "exists",
-    "fetched", "file_digest", "find_inputs", "folder_for", "format_of", "is_s3", "pinned", "place_of", "read_bytes",
-    "write_text",
+    "SUFFIXES", "TOOL_SUFFIXES", "InputFile", "Place", "S3Url", "atomic", "check_writable", "delivered", "digest_of",
+    "exists", "fetched", "file_digest", "find_inputs", "folder_for", "format_of", "is_s3", "pinned", "place_of",
+    "read_bytes",
+    "split_reader", "write_text",
 ]  # fmt: skip
 
 

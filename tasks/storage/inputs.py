@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from core.errors import InputError, Problem
 from tasks.storage.address import S3Url, is_s3, place_of
-from tasks.storage.local import local_files, unreadable
+from tasks.storage.local import SUFFIXES, TOOL_SUFFIXES, local_files, unreadable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,10 @@ class InputFile:
         As shown in messages.
     reader : str
         Which reader opens it.
+    options : mapping of str to str
+        How it is to read.
+    renamed : mapping of str to str
+        Category of the tool -> category here; they stand in no URI, so a file of a record has none.
     origin : str or None
         Where an object is, with its version; None for a file.
     lease : object
@@ -32,6 +36,8 @@ class InputFile:
     path: Path
     name: str
     reader: str = "table"
+    options: Mapping[str, str] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
     origin: str | None = None
     lease: object = field(default=None, repr=False, compare=False)
 
@@ -39,13 +45,14 @@ class InputFile:
     def uri(self) -> str:
         """Where the file is and who reads it, as records name it."""
         place = self.origin or str(self.path.resolve())
-        return place if self.reader == "table" else f"{self.reader}:{place}"
+        asked = "".join(f",{name}={value}" for name, value in self.options.items())
+        return place if self.reader == "table" else f"{self.reader}{asked}:{place}"
 
 
 def find_inputs(arguments: Sequence[str], readers: Sequence[str]) -> list[InputFile]:
-    """Turn ``[READER:]PLACE`` arguments (files, folders, patterns, ``s3://``) into files, in a fixed order.
+    """Turn ``[READER[,OPTION=VALUE...]:]PLACE`` arguments into files, in a fixed order.
 
-    Objects are downloaded into the cache.
+    A place is a file, a folder, a pattern or an ``s3://`` address. Objects are downloaded into the cache.
 
     Raises
     ------
@@ -57,9 +64,9 @@ def find_inputs(arguments: Sequence[str], readers: Sequence[str]) -> list[InputF
     problems: list[Problem] = []
     found: list[InputFile] = []
     for argument in arguments:
-        reader, place = _split_reader(argument, readers)
         try:
-            found += _inputs(place, argument, reader)
+            reader, options, place = split_reader(argument, readers)
+            found += [replace(item, reader=reader, options=options) for item in _inputs(place, argument, reader)]
         except InputError as error:
             problems += error.problems
     seen = set()
@@ -75,21 +82,45 @@ def find_inputs(arguments: Sequence[str], readers: Sequence[str]) -> list[InputF
     return found
 
 
-def _split_reader(argument: str, readers: Sequence[str]) -> tuple[str, str]:
+def split_reader(argument: str, readers: Sequence[str]) -> tuple[str, dict[str, str], str]:
+    """Take an argument, or a recorded URI, apart: reader, its options, place.
+
+    Raises
+    ------
+    InputError
+        An option without a value, or named twice.
+
+    Examples
+    --------
+    >>> split_reader("inspect,higher-is=worse:run.eval", ["inspect"])
+    ('inspect', {'higher-is': 'worse'}, 'run.eval')
+    >>> split_reader("s3://bucket/scores.csv", ["inspect"])
+    ('table', {}, 's3://bucket/scores.csv')
+    """
     prefix, colon, rest = argument.partition(":")
-    return (prefix, rest) if colon and prefix in readers else ("table", argument)
+    name, *asked = prefix.split(",")
+    if not colon or name not in readers:
+        return "table", {}, argument
+    options: dict[str, str] = {}
+    for item in asked:
+        key, _, value = item.partition("=")
+        if not key or not value or key in options:
+            raise InputError.of(argument, f"{item!r} is not an option of a reader; write {name},OPTION=VALUE:PATH")
+        options[key] = value
+    return name, options, rest
 
 
 def _inputs(place: str, argument: str, reader: str) -> list[InputFile]:
+    suffixes = SUFFIXES if reader == "table" else TOOL_SUFFIXES
     if is_s3(place):
         from tasks.storage import s3
 
-        return fetched(s3.find(S3Url.parse(place)), reader)
+        return fetched(s3.find(S3Url.parse(place), suffixes))
     place_of(place)  # refuses other schemes
-    return [InputFile(path=item, name=str(item), reader=reader) for item in local_files(place, argument)]
+    return [InputFile(path=item, name=str(item)) for item in local_files(place, argument, suffixes)]
 
 
-def fetched(urls: Sequence[S3Url], reader: str = "table") -> list[InputFile]:
+def fetched(urls: Sequence[S3Url]) -> list[InputFile]:
     """Download objects, each with the version that was found.
 
     Raises
@@ -102,6 +133,6 @@ def fetched(urls: Sequence[S3Url], reader: str = "table") -> list[InputFile]:
     from tasks.storage import s3
 
     return [
-        InputFile(path=copy.path, name=str(url.latest), reader=reader, origin=str(copy.url), lease=copy.lease)
+        InputFile(path=copy.path, name=str(url.latest), origin=str(copy.url), lease=copy.lease)
         for url, copy in zip(urls, s3.fetch(urls), strict=True)
     ]

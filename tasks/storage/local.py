@@ -17,7 +17,11 @@ SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson")
 """Formats that a table may have; the text ones also with .gz."""
 
 
-def local_files(path: str, argument: str) -> list[Path]:
+TOOL_SUFFIXES = (*SUFFIXES, ".json", ".eval", ".db", ".sqlite", ".sqlite3")
+"""Formats in which other tools keep their results."""
+
+
+def local_files(path: str, argument: str, suffixes: tuple[str, ...] = SUFFIXES) -> list[Path]:
     """Find the files of a path: itself, those of a folder, those that match a pattern.
 
     Raises
@@ -26,9 +30,9 @@ def local_files(path: str, argument: str) -> list[Path]:
         A folder without data files, or a pattern that nothing matches.
     """
     if os.path.isdir(path):  # noqa: PTH112 (Path.is_dir raises where it may not look)
-        inside = sorted(item for item in Path(path).rglob("*") if _is_data(item, Path(path)))
+        inside = sorted(item for item in Path(path).rglob("*") if _is_data(item, Path(path), suffixes))
         if not inside:
-            raise InputError.of(argument, f"the folder holds no data files ({', '.join(SUFFIXES)})")
+            raise InputError.of(argument, f"the folder holds no data files ({', '.join(suffixes)})")
         return inside
     if glob.has_magic(path) and not os.path.exists(path):  # noqa: PTH110
         found = map(Path, glob.glob(path, recursive=True))  # noqa: PTH207 (the pattern may be absolute)
@@ -39,14 +43,14 @@ def local_files(path: str, argument: str) -> list[Path]:
     return [Path(path)]
 
 
-def _is_data(item: Path, folder: Path) -> bool:
+def _is_data(item: Path, folder: Path, suffixes: tuple[str, ...]) -> bool:
     """Tell whether a file in a folder is meant."""
-    return is_data(item.relative_to(folder)) and item.is_file()
+    return is_data(item.relative_to(folder), suffixes) and item.is_file()
 
 
-def is_data(inside: PurePath) -> bool:
+def is_data(inside: PurePath, suffixes: tuple[str, ...] = SUFFIXES) -> bool:
     """Tell whether a name within a folder or prefix is data: it, or a folder in it, is hidden by a first _ or dot."""
-    return not any(part.startswith(("_", ".")) for part in inside.parts) and format_of(inside) is not None
+    return not any(part.startswith(("_", ".")) for part in inside.parts) and format_of(inside, suffixes) is not None
 
 
 def unreadable(path: Path) -> str | None:
@@ -64,10 +68,10 @@ def unreadable(path: Path) -> str | None:
         return f"cannot be read: {error.strerror}"
 
 
-def format_of(path: PurePath) -> str | None:
+def format_of(path: PurePath, suffixes: tuple[str, ...] = SUFFIXES) -> str | None:
     """Return the format that a file's name says (its suffix without .gz), or None."""
     name = path.name.lower().removesuffix(".gz")
-    return next((suffix for suffix in SUFFIXES if name.endswith(suffix)), None)
+    return next((suffix for suffix in suffixes if name.endswith(suffix)), None)
 
 
 def file_digest(path: Path) -> str:

@@ -58,7 +58,7 @@ def copies() -> Cache:
     return Cache(settings().cache_dir / "s3", settings().cache_bytes)
 
 
-def find(url: S3Url) -> list[S3Url]:
+def find(url: S3Url, suffixes: tuple[str, ...] = SUFFIXES) -> list[S3Url]:
     """Find the objects of an address: itself, those under a prefix, those that match a pattern, each with its tag.
 
     As with folders, a prefix stands for the data files under it, and names hidden by a first ``_`` or ``.`` are left
@@ -86,18 +86,19 @@ def find(url: S3Url) -> list[S3Url]:
         try:
             return [pinned(url)]
         except NotThereError:
-            inside = _data_files(url, f"{url.key}/")
+            inside = _data_files(url, f"{url.key}/", suffixes)
             if not inside:
                 raise
             return inside
-    inside = _data_files(url, url.key)
+    inside = _data_files(url, url.key, suffixes)
     if not inside:
-        raise NotThereError.of(str(url), f"no data files stand under this prefix ({', '.join(SUFFIXES)})")
+        raise NotThereError.of(str(url), f"no data files stand under this prefix ({', '.join(suffixes)})")
     return inside
 
 
-def _data_files(url: S3Url, prefix: str) -> list[S3Url]:
-    return [item for item in _listed(url, prefix) if is_data(PurePosixPath(item.key.removeprefix(prefix)))]
+def _data_files(url: S3Url, prefix: str, suffixes: tuple[str, ...]) -> list[S3Url]:
+    listed = _listed(url, prefix)
+    return [item for item in listed if is_data(PurePosixPath(item.key.removeprefix(prefix)), suffixes)]
 
 
 def _listed(url: S3Url, prefix: str) -> list[S3Url]:

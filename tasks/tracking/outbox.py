@@ -100,7 +100,7 @@ def _on_disk(place: Place) -> Path | None:
     if isinstance(place, Path):
         return place if place.is_file() else None
     try:
-        return fetched([place], "table")[0].path
+        return fetched([place])[0].path
     except InputError:
         return None
 

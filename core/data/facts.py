@@ -1,0 +1,90 @@
+"""What a reader declares about another tool's file: it decides what the numbers mean, so records keep it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from core.errors import UndefinedError
+
+Direction = Literal["worse", "better"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFacts:
+    """Where verdicts came from, and how they were read.
+
+    Attributes
+    ----------
+    reader : str
+        Name of the reader.
+    tool, tool_version : str
+        Who wrote the file; ``unknown`` where the file does not say.
+    scale : (float, float)
+        Of the scores in the file; they are brought to [0, 1].
+    higher_is : {'worse', 'better'}
+        Which end of that scale is harm; ``better`` was turned around.
+    threshold : float or None
+        At which the tool itself calls a score a hit, on the file's scale; None where it does not say. Assay does not
+        use it: it flags at the calibration's threshold, and a score that equals the threshold is flagged.
+    inclusive : bool
+        Whether a score at the tool's own threshold is a hit.
+    turn_scope : {'all', 'last', 'conversation'}
+        What was judged: each turn, the last turn alone, or a conversation as one.
+    map : mapping of str to tuple of str
+        Category here -> categories of the tool, of which the highest score was taken.
+    left_out : tuple of str
+        The tool's categories that the map leaves out.
+    options : mapping of str to str
+        How the reader was asked to read.
+    counts : mapping of str to int
+        What was collapsed or passed over by a declared rule, such as ``retries`` and ``duplicates``.
+    cannot_tell : tuple of str
+        What such a file does not say, in words.
+    """
+
+    reader: str
+    tool: str
+    tool_version: str = "unknown"
+    scale: tuple[float, float] = (0.0, 1.0)
+    higher_is: Direction
+    threshold: float | None = None
+    inclusive: bool = True
+    turn_scope: Literal["all", "last", "conversation"] = "all"
+    map: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    cannot_tell: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        low, high = self.scale
+        if not float("-inf") < low < high < float("inf"):
+            raise UndefinedError("scale", self.scale, "its first end must lie below its second, both finite")
+
+
+def merged(facts: Iterable[SourceFacts]) -> tuple[SourceFacts, ...]:
+    """Put files that were read alike into one entry, counts added up, in the order of their first appearance.
+
+    Examples
+    --------
+    >>> one = SourceFacts(reader="garak", tool="garak", higher_is="worse", counts={"retries": 1})
+    >>> [entry.counts for entry in merged([one, one])]
+    [{'retries': 2}]
+    """
+    entries: list[SourceFacts] = []
+    for item in facts:
+        alike = next((i for i, entry in enumerate(entries) if _bare(entry) == _bare(item)), None)
+        if alike is None:
+            entries.append(item)
+            continue
+        before = entries[alike].counts
+        names = dict.fromkeys((*before, *item.counts))
+        counts = {name: before.get(name, 0) + item.counts.get(name, 0) for name in names}
+        entries[alike] = replace(entries[alike], counts=counts)
+    return tuple(entries)
+
+
+def _bare(facts: SourceFacts) -> SourceFacts:
+    return replace(facts, counts={})
