@@ -14,7 +14,7 @@ import itertools
 import json
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -32,6 +32,9 @@ BATCH_ROWS = 65_536
 READ_AHEAD = 2**20  # bytes a column; without it pyarrow takes in a row group's whole columns at once
 TEXT_BATCH_ROWS = 32_768
 MAX_LINE = 16 * 2**20
+HEAD = 256
+"""How much of a line is enough to know what it is."""
+
 PANDAS_INDEX = "__index_level_"
 """Columns that pandas adds for itself."""
 
@@ -124,12 +127,8 @@ def facts_in(schema: pa.Schema, file: InputFile) -> SourceFacts | None:
         raise InputError.of(file.name, f"what it says of its source cannot be read: {_first_line(error)}") from None
 
 
-class _TextSource(ABC):
-    """What CSV and JSON Lines share: decoding, bounded batches of text cells, problems told together."""
-
-    unit = "line"
-    kind: str | None = None
-    facts: SourceFacts | None = None
+class _TextFile:
+    """What all text formats share: unpacking, decoding, and problems that are told together."""
 
     def __init__(self, file: InputFile) -> None:
         self.file = file
@@ -153,6 +152,28 @@ class _TextSource(ABC):
         raw = gzip.open(self.file.path, "rb") if zipped else self.file.path.open("rb")  # noqa: SIM115 (the wrapper closes it)
         return io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
 
+    def _decoded(self, rows: Iterator[Any]) -> Iterator[Any]:
+        try:
+            yield from rows
+        except UnicodeDecodeError as error:
+            what = f"is not UTF-8 text (byte {error.object[error.start]:#04x}); save it as UTF-8"
+            raise InputError.of(self.file.name, what, line=self._undecodable_line()) from None
+        except _DAMAGE as error:
+            raise InputError.of(self.file.name, f"is damaged: {_first_line(error)}") from None
+
+    def _problem(self, problems: list[Problem], line: int, message: str) -> None:
+        problems.append(Problem(source=self.file.name, line=line, message=message))
+        if len(problems) >= KEPT_PROBLEMS:
+            raise InputError(problems)
+
+
+class _TextSource(_TextFile, ABC):
+    """What CSV and JSON Lines share as tables: bounded batches of text cells."""
+
+    unit = "line"
+    kind: str | None = None
+    facts: SourceFacts | None = None
+
     @abstractmethod
     def _rows(self, columns: Sequence[str], problems: list[Problem]) -> Iterator[tuple[int, list[str | None]]]:
         """Yield (physical line, cells of the columns); rows that cannot be read become problems."""
@@ -167,20 +188,6 @@ class _TextSource(ABC):
             batch = pa.RecordBatch.from_arrays(arrays, names=list(columns))
             yield batch, np.array([line for line, _ in chunk], np.int64)
         if problems:
-            raise InputError(problems)
-
-    def _decoded(self, rows: Iterator[Any]) -> Iterator[Any]:
-        try:
-            yield from rows
-        except UnicodeDecodeError as error:
-            what = f"is not UTF-8 text (byte {error.object[error.start]:#04x}); save it as UTF-8"
-            raise InputError.of(self.file.name, what, line=self._undecodable_line()) from None
-        except _DAMAGE as error:
-            raise InputError.of(self.file.name, f"is damaged: {_first_line(error)}") from None
-
-    def _problem(self, problems: list[Problem], line: int, message: str) -> None:
-        problems.append(Problem(source=self.file.name, line=line, message=message))
-        if len(problems) >= KEPT_PROBLEMS:
             raise InputError(problems)
 
 
@@ -224,28 +231,28 @@ class CsvSource(_TextSource):
                 yield line, [row[index] or None for index in wanted]
 
 
-class JsonLinesSource(_TextSource):
-    """A file with one JSON object a line."""
+class JsonLinesFile(_TextFile):
+    """A file with one JSON object a line, read from its beginning each time.
 
-    def __init__(self, file: InputFile) -> None:
-        super().__init__(file)
-        keys: dict[str, None] = {}
-        problems: list[Problem] = []
-        for _, item in self.objects(problems):
-            keys.update(dict.fromkeys(item))
-        if problems:
-            raise InputError(problems)
-        if not keys:
-            raise InputError.of(file.name, "holds no rows; one JSON object a line is expected")
-        self.columns = tuple(keys)
+    Parameters
+    ----------
+    file : InputFile
+    """
 
-    def objects(self, problems: list[Problem]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield (physical line, object); lines that cannot be read become problems."""
-        return self._decoded(self._objects(problems))
+    def objects(
+        self, problems: list[Problem], *, passes_over: Callable[[str], bool] | None = None
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield (physical line, object); lines that cannot be read become problems.
 
-    def _objects(self, problems: list[Problem]) -> Iterator[tuple[int, dict[str, Any]]]:
+        A line for whose first `HEAD` characters `passes_over` is true is skipped unread, however long it is.
+        """
+        return self._decoded(self._objects(problems, passes_over))
+
+    def _objects(
+        self, problems: list[Problem], passes_over: Callable[[str], bool] | None = None
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
         with self._open() as text:
-            lines = _limited(text)
+            lines = _limited(text, passes_over)
             for line in itertools.count(1):
                 try:
                     content = next(lines, None)
@@ -269,6 +276,22 @@ class JsonLinesSource(_TextSource):
                     continue
                 yield line, item
 
+
+class JsonLinesSource(JsonLinesFile, _TextSource):
+    """A table with one JSON object a line."""
+
+    def __init__(self, file: InputFile) -> None:
+        super().__init__(file)
+        keys: dict[str, None] = {}
+        problems: list[Problem] = []
+        for _, item in self.objects(problems):
+            keys.update(dict.fromkeys(item))
+        if problems:
+            raise InputError(problems)
+        if not keys:
+            raise InputError.of(file.name, "holds no rows; one JSON object a line is expected")
+        self.columns = tuple(keys)
+
     def _rows(self, columns: Sequence[str], problems: list[Problem]) -> Iterator[tuple[int, list[str | None]]]:
         for line, item in self._objects(problems):
             nested = [name for name in columns if _is_nested(name, item.get(name))]
@@ -282,9 +305,14 @@ class _BadLineError(Exception):
     """A line that no table has."""
 
 
-def _limited(text: IO[str]) -> Iterator[str]:
-    """Yield lines, but none that would fill the memory or that only binary data hold."""
+def _limited(text: IO[str], passes_over: Callable[[str], bool] | None = None) -> Iterator[str]:
+    """Yield lines, but none that would fill the memory or that only binary data hold; "" for one passed over."""
     while line := text.readline(MAX_LINE):
+        if passes_over is not None and passes_over(line[:HEAD]):
+            while line and not line.endswith(("\n", "\r")):
+                line = text.readline(MAX_LINE)
+            yield ""
+            continue
         if len(line) >= MAX_LINE and not line.endswith(("\n", "\r")):
             raise _BadLineError(f"a line of over {MAX_LINE} characters")
         if "\0" in line:

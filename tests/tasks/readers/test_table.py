@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.errors import InputError
+from core.errors import InputError, Problem
 from tasks.readers import open_source, reader_names
-from tasks.readers.table import MAX_LINE
+from tasks.readers.table import MAX_LINE, JsonLinesFile
 from tasks.storage import InputFile
 
 IN_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
@@ -133,6 +133,17 @@ def test_a_line_of_17_megabytes_is_refused_before_it_fills_the_memory(name: str,
     head = {"a.csv": b"a\n1\n", "a.jsonl": b'{"a": 1}\n\n'}[name]
     message = refusal(tmp_path / name, head + b"x" * (17 * 2**20))
     assert message == f"{name}:3: a line of over {MAX_LINE} characters"
+
+
+def test_json_lines_are_read_without_a_first_pass_and_some_may_be_passed_over_however_long(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"a": 1}\n{"skip": "' + b"x" * (MAX_LINE + 9) + b'"}\r\n{"skip": [\n{"a": 2}\n{"a": 3')
+    problems: list[Problem] = []
+    lines = JsonLinesFile(InputFile(path=path, name=path.name))
+    items = lines.objects(problems, passes_over=lambda head: head.startswith('{"skip"'))
+    assert next(items) == (1, {"a": 1})
+    assert list(items) == [(4, {"a": 2})]
+    assert [problem.line for problem in problems] == [5]
 
 
 def test_a_bomb_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
