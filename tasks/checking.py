@@ -16,6 +16,7 @@ from core.instrument.strata import bin_labels
 from tasks.readers import Source
 from tasks.storage import InputFile
 from tasks.tables import Progress, ScoreScan, count_units, load_golden, names_in, no_progress, open_all
+from tasks.tool_checking import directed, tool_summary
 
 Kind = Literal["scores", "golden", "detections", "predictions", "outputs"]
 TURN_BINS = (1, 2, 3, 4, 8)
@@ -164,7 +165,7 @@ def _check_outputs(files: Sequence[InputFile], progress: Progress) -> Summary:
 
 
 def _check_scores(files: Sequence[InputFile], kind: ScoreKind, progress: Progress) -> Summary:
-    sources = open_all(files)
+    sources, undirected = directed(open_all(files))
     categories = names_in(sources, kind)
     scan = ScoreScan(sources, kind, categories, progress)
     counts, _ = count_units(
@@ -198,6 +199,7 @@ def _check_scores(files: Sequence[InputFile], kind: ScoreKind, progress: Progres
             for c, name in enumerate(categories)
         },
     }
+    summary |= tool_summary(sources, kind, categories, undirected=undirected, progress=progress)
     if kind == "detections":
         for c, name in enumerate(categories):
             summary["categories"][name]["detected"] = counts.clusters[c + 1].events

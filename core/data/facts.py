@@ -10,6 +10,9 @@ from core.errors import UndefinedError
 
 Direction = Literal["worse", "better"]
 
+_MEANING = ("reader", "scale", "higher_is", "turn_scope", "map", "left_out", "options")
+"""What decides what a score means."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFacts:
@@ -84,6 +87,37 @@ def merged(facts: Iterable[SourceFacts]) -> tuple[SourceFacts, ...]:
         counts = {name: before.get(name, 0) + item.counts.get(name, 0) for name in names}
         entries[alike] = replace(entries[alike], counts=counts)
     return tuple(entries)
+
+
+def reading_notes(golden: Iterable[SourceFacts], production: Iterable[SourceFacts]) -> list[str]:
+    """Say where production was read otherwise than the golden scores: error rates hold for one way of reading.
+
+    A set that is a table of assay's own says nothing of how it was read, so nothing can be said.
+    """
+    before, now = _readings(golden), _readings(production)
+    if not before or not now:
+        return []
+    notes = []
+    for name in _MEANING:
+        one, other = before[name], now[name]
+        if one != other:
+            notes.append(
+                f"read otherwise than the golden scores: {name.replace('_', ' ')} was {', '.join(one)} there and is "
+                f"{', '.join(other)} here; the calibration's error rates are not shown to hold"
+            )
+    return notes
+
+
+def _readings(facts: Iterable[SourceFacts]) -> dict[str, list[str]]:
+    """Return the distinct values of what decides what a score means, as texts."""
+    entries = list(facts)
+    return {name: sorted({_text(getattr(item, name)) for item in entries}) for name in _MEANING} if entries else {}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key}={_text(item)}" for key, item in sorted(value.items())) or "none"
+    return " + ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)
 
 
 def _bare(facts: SourceFacts) -> SourceFacts:

@@ -47,6 +47,10 @@ output_option = click.option(
     help="Where the record goes (also s3://BUCKET/KEY); data files are written beside it. Default: the records folder.",
 )  # fmt: skip
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the record on stdout, and nothing else.")
+higher_is_option = click.option(
+    "--higher-is", type=click.Choice(["worse", "better"]),
+    help="Which end of the scale is harm, in results of a tool whose files do not say it (READER:PATH).",
+)  # fmt: skip
 confidence_option = click.option(
     "--confidence-level", type=click.FloatRange(0, 0.9999, min_open=True),
     help="Of every interval, at most 0.9999; default: the instrument's.",
@@ -136,6 +140,31 @@ def plain_name(_: click.Context, __: click.Parameter, value: str | None) -> str 
         except UnicodeEncodeError:
             raise click.BadParameter("is not UTF-8 text") from None
     return value
+
+
+def with_direction(files: Iterable[str], higher_is: str | None) -> list[str]:
+    """Tell readers that take options which end of the scale is harm: ``inspect:x`` -> ``inspect,higher-is=worse:x``.
+
+    A reader that was told in its argument keeps to that.
+    """
+    if higher_is is None:
+        return list(files)
+    from tasks.readers import reader_names, takes_options
+    from tasks.storage import split_reader
+
+    names, told = reader_names(), []
+    for file in files:
+        reader, options, path = split_reader(file, names)
+        if takes_options(reader) and "higher-is" not in options:
+            asked = "".join(f",{name}={value}" for name, value in {**options, "higher-is": higher_is}.items())
+            told.append(f"{reader}{asked}:{path}")
+        else:
+            told.append(file)
+    if told == list(files):
+        raise click.UsageError(
+            "--higher-is is for results of other tools (READER:PATH); a table is turned with `assay read table`"
+        )
+    return told
 
 
 def refuse_overwriting(

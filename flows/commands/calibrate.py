@@ -12,6 +12,7 @@ from flows.commands import (
     check_tracked,
     confidence_option,
     force_option,
+    higher_is_option,
     json_option,
     orchestrate_option,
     output_option,
@@ -23,6 +24,7 @@ from flows.commands import (
     through_prefect,
     track,
     tracking_option,
+    with_direction,
 )
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     "--declared", type=click.Path(path_type=Path), metavar="FILE.yaml",
     help="Make the instrument from rates that were measured elsewhere; no golden set.",
 )  # fmt: skip
+@higher_is_option
 @accept_judge_option
 @confidence_option
 @output_option
@@ -63,6 +66,7 @@ def command(
     judge: str | None,
     instrument: Path | None,
     declared: Path | None,
+    higher_is: str | None,
     accept_judge: bool,
     confidence_level: float | None,
     output: Place | None,
@@ -82,6 +86,7 @@ def command(
       assay calibrate golden.csv --scores scores.parquet -o calibration.json
       assay calibrate golden.csv --judge lexical --instrument instrument.yaml
       assay calibrate hatecheck:test_suite_cases.csv --scores scores.csv
+      assay calibrate golden.csv --scores inspect:golden-run.eval --higher-is worse
       assay calibrate golden.csv --detections detections.csv --instrument fairness.yaml
       assay calibrate --declared vendor.yaml
       assay calibrate golden.csv --judge lexical --instrument instrument.yaml --promote --because "new golden set"
@@ -116,7 +121,7 @@ def command(
             f"{whose} {spec.kind}: --detections goes with an --instrument of kind detections, --scores and --judge "
             "with one of kind scores"
         )
-    verdicts = scores or detections
+    verdicts = with_direction(scores or detections, higher_is)
     if through_prefect(orchestrate):
         from flows.calibrate import calibrate
         from tasks.judges import load_judge

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import click
 
-from flows.commands import progress
+from flows.commands import higher_is_option, progress, with_direction
 
 
 @click.command(name="check")
@@ -18,8 +18,9 @@ from flows.commands import progress
     type=click.Choice(["scores", "golden", "detections", "predictions", "outputs"]),
     help="Default: read off the header.",
 )
+@higher_is_option
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-def command(files: tuple[str, ...], kind: str | None, as_json: bool) -> None:
+def command(files: tuple[str, ...], kind: str | None, higher_is: str | None, as_json: bool) -> None:
     """Look at a data set: everything that is wrong with it at once, or what is in it.
 
     \b
@@ -28,12 +29,13 @@ def command(files: tuple[str, ...], kind: str | None, as_json: bool) -> None:
       assay check runs/2026-11
       assay check outputs.parquet --as outputs
       assay check hatecheck:test_suite_cases.csv
+      assay check promptfoo:results.json
     """  # noqa: D301 (click wants the character)
     from tasks.checking import check, kind_of
     from tasks.readers import reader_names
     from tasks.storage import find_inputs
 
-    found = find_inputs(files, reader_names())
+    found = find_inputs(with_direction(files, higher_is), reader_names())
     with progress("rows read") as advance:
         summary = check(found, cast(Any, kind) or kind_of(found), advance)
     if as_json:

@@ -12,6 +12,7 @@ from flows.commands import (
     check_tracked,
     confidence_option,
     force_option,
+    higher_is_option,
     json_option,
     orchestrate_option,
     output_option,
@@ -23,6 +24,7 @@ from flows.commands import (
     through_prefect,
     track,
     tracking_option,
+    with_direction,
 )
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     "--attempts", type=click.Choice(["each", "first", "last", "any"]),
     help="What counts when a trace was tried several times; default: the instrument's (each).",
 )  # fmt: skip
+@higher_is_option
 @accept_judge_option
 @confidence_option
 @output_option
@@ -77,6 +80,7 @@ def command(
     allow_unmatched: bool,
     target: str | None,
     attempts: str | None,
+    higher_is: str | None,
     accept_judge: bool,
     confidence_level: float | None,
     output: Place | None,
@@ -96,6 +100,8 @@ def command(
       assay measure scores.parquet --calibration models:/safety@champion
       assay measure 'runs/2026-11/*.parquet' --calibration calibration.json --attempts first
       assay measure scores.parquet --calibration calibration.json --labels labelled-sample.csv
+      assay measure inspect:run.eval --higher-is worse --calibration calibration.json
+      assay measure garak:garak.report.jsonl --calibration calibration.json
       assay measure detections.csv --instrument fairness.yaml
       assay measure detections.csv --calibration detector.json
     """  # noqa: D301 (click wants the character)
@@ -117,6 +123,7 @@ def command(
     refuse_overwriting(
         output, [*files, *reported, *labels, calibration, certificate, instrument], force=force, beside=["decisions"]
     )
+    files = tuple(with_direction(files, higher_is))
     spec = None if instrument is None else load_instrument(instrument)
     if spec is not None:
         detection_spec(spec)  # a scores instrument alone is refused, whoever runs the job

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from core.data.facts import SourceFacts
+from core.data.facts import SourceFacts, reading_notes
 from core.errors import InputError
 from core.instrument.calibrated import DetectorCalibration, deployable, kind_of, thresholds_of
 from core.instrument.detections import measure_detections, measure_detector
@@ -99,9 +99,11 @@ def _counted(
     )
 
 
-def _derived(counted: _Counted, result: Survey, more: Sequence[FileReference] = ()) -> tuple[Derived, int]:
+def _derived(
+    counted: _Counted, result: Survey, more: Sequence[FileReference] = (), notes: Sequence[str] = ()
+) -> tuple[Derived, int]:
     inputs = [*counted.inputs, *more]
-    known = replace(result, sources=counted.sources)
+    known = replace(result, sources=counted.sources, notes=(*result.notes, *notes))
     derived = Derived(schema=SCHEMA, spec=counted.spec, seed=counted.spec.seed, inputs=inputs, result=known)
     return derived, counted.n_decisions
 
@@ -151,15 +153,16 @@ def derive_measurement(
         "judge_accepted": counted.judge_accepted,
         "certificate": None if certificate is None else certificate.link,
     }
+    notes = reading_notes(calibration.sources, counted.sources)
     if isinstance(calibration, DetectorCalibration):
         rates, report_inputs = load_reported(reported, names)
         result = measure_detector(counted.counts, calibration, counted.spec, **known, reported=rates)
-        return _derived(counted, result, [*records, *report_inputs])
+        return _derived(counted, result, [*records, *report_inputs], notes)
     labelled = None
     if watched is not None:
         labelled = watched.finish(allow_unmatched=spec.allow_unmatched, where=labels[0].name)
     result_of_scores = measure(counted.counts, calibration, counted.spec, **known, labelled=labelled)
-    return _derived(counted, result_of_scores, [*records, *label_inputs])
+    return _derived(counted, result_of_scores, [*records, *label_inputs], notes)
 
 
 def derive_uncalibrated(

@@ -121,6 +121,7 @@ def calibration_report(document: Mapping[str, Any]) -> RenderableType:
             )
         )
     lines += [table, *_ceiling(result["composite"]), Text(_basis(document), style="dim"), *_raters(result)]
+    lines += sources_of(result)
     return Group(*lines, *_slices(document), *_notes(result, rows))
 
 
@@ -258,7 +259,8 @@ def measurement_report(document: Mapping[str, Any]) -> RenderableType:
         ),
         _headline(composite),
     ]
-    lines += [_rates(result), _accounting(result), *_certificate(result), *_transport(result), *_mix(composite)]
+    lines += [_rates(result), _accounting(result), *sources_of(result)]
+    lines += [*_certificate(result), *_transport(result), *_mix(composite)]
     rows = [("composite", composite["prevalence"])]
     rows += [(name, row["prevalence"]) for name, row in result.get("categories", {}).items()]
     rows += [(name, row["prevalence"]) for name, row in result.get("attributes", {}).items() if "prevalence" in row]
@@ -405,6 +407,16 @@ def _accounting(result: Mapping[str, Any]) -> Text:
     return text
 
 
+def sources_of(result: Mapping[str, Any]) -> Iterable[RenderableType]:
+    """Say how other tools' files were read, and what was collapsed on the way."""
+    for facts in result.get("sources", ()):
+        collapsed = "".join(f", {count} {name}" for name, count in facts["counts"].items())
+        yield words(
+            f"read by {facts['reader']} from {facts['tool']} {facts['tool_version']}: higher is {facts['higher_is']}, "
+            f"scale [{facts['scale'][0]:g}, {facts['scale'][1]:g}], turns: {facts['turn_scope']}{collapsed}"
+        )
+
+
 def _meanings(rows: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterable[RenderableType]:
     for status in sorted({row["status"] for _, row in rows} & set(STATUS_MEANING)):
         yield Text(f"{status}: {STATUS_MEANING[status]}", style="dim")
@@ -428,7 +440,7 @@ def check_report(summary: Mapping[str, Any]) -> RenderableType:
     lines: list[RenderableType] = [Text(f"Nothing wrong, read as {summary['kind']}", style="bold green")]
     tables: list[RenderableType] = []
     for name, value in summary.items():
-        if name in ("kind", "categories", "columns") or value in (None, [], {}):
+        if name in ("kind", "categories", "columns", *TOOL_PARTS) or value in (None, [], {}):
             continue
         lines.append(words(f"  {name:<16}{_inline(value)}"))
     categories = summary.get("categories") or summary["columns"]
@@ -437,7 +449,36 @@ def check_report(summary: Mapping[str, Any]) -> RenderableType:
     for name, row in categories.items():
         table.add_row(words(name), *(str(row[column]) for column in columns))
     tables.append(table)
-    return Group(*lines, *tables)
+    return Group(*lines, *tables, *_tool_tables(summary))
+
+
+TOOL_PARTS = ("flagged at", "rates", "headlines", "cannot tell")
+"""What `assay check` says of another tool's file beyond its contents."""
+
+
+def _tool_tables(summary: Mapping[str, Any]) -> Iterable[RenderableType]:
+    """Show rates at a conventional threshold, and the tool's own figures beside ours."""
+    for way, rates in summary.get("rates", {}).items():
+        at = f"score >= {summary['flagged at']:g}, a convention, not a calibrated threshold"
+        yield Text(f"Flagged, {way} ({at})", style="bold")
+        table = _table("quantity", "scored", "flagged", "rate", "95% interval", "if none or all unscored violate")
+        for name, row in rates.items():
+            ends = None if row["interval"] is None else {"low": row["interval"][0], "high": row["interval"][1]}
+            worst = {"low": row["worst case"][0], "high": row["worst case"][1]}
+            shown = (str(row["scored"]), str(row["flagged"]), percent(row["rate"]), limits(ends), limits(worst))
+            table.add_row(words(name), *shown)
+        yield table
+    if summary.get("headlines"):
+        yield Text("The tool's own figures beside ours", style="bold")
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for column in ("what", "the tool", "assay", "why they differ"):
+            table.add_column(column, overflow="fold")
+        for line in summary["headlines"]:
+            table.add_row(*(words(line[part]) for part in ("what", "tool", "ours", "why")))
+        yield table
+    if summary.get("cannot tell"):
+        yield Text("What such a file cannot tell", style="bold")
+        yield from (words(f"  - {text}") for text in summary["cannot tell"])
 
 
 def _inline(value: object) -> str:
