@@ -100,7 +100,7 @@ class CategoryMap:
     ----------
     categories : mapping of str to tuple of str
         Category -> categories of the tool: the highest of their scores is taken, of those that were judged. One of
-        them without a score leaves the category without one.
+        them without a score leaves the category without one, unless another has the highest that there is.
     left_out : tuple of str
         The tool's categories that are not wanted.
     """
@@ -177,6 +177,10 @@ class VerdictSource(ABC):
 
         Counts what it collapses in `counts`.
         """
+
+    def together(self, cell: Cell) -> Any:
+        """Return what cells have in common that a category of the map is made of: one turn."""
+        return cell.unit
 
     def headlines(self) -> list[Headline]:
         """Set the tool's own figures beside what its file holds."""
@@ -297,7 +301,7 @@ class VerdictSource(ABC):
             yield from (replace(cell, category=category_name(cell.category)) for cell in cells)
             return
         name_of = self.map.name_of
-        for _, unit in itertools.groupby(cells, lambda cell: cell.unit):
+        for _, unit in itertools.groupby(cells, self.together):
             found: dict[str, list[Cell]] = {}
             for cell in unit:
                 name = name_of.get(cell.category, category_name(cell.category))
@@ -308,11 +312,12 @@ class VerdictSource(ABC):
 
 
 def _worst(cells: Sequence[Cell]) -> Cell:
-    """Return the cell that speaks for all: one without a score, since it might be the highest, else the highest."""
+    """Return the cell that speaks for all: one without a score, which might be higher than the highest, else that."""
+    highest = max(cells, key=lambda cell: -1.0 if cell.score is None else cell.score)
     unscored = [cell for cell in cells if cell.score is None]
-    if unscored:
+    if unscored and highest.score != 1.0:  # nothing is higher than 1
         return min(unscored, key=lambda cell: STATES.index(str(cell.state)))
-    return max(cells, key=lambda cell: cell.score or 0.0)
+    return highest
 
 
 def _scale(file: InputFile) -> tuple[float, float] | None:

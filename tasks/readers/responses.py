@@ -1,0 +1,344 @@
+"""What the readers of moderation APIs share: a file of kept responses, one call a line or one document.
+
+A call is about one text. A line is either a wrapper ``{trace_id, turn, attempt, response, http_status, error}``, of
+which ``turn`` and ``attempt`` default to 0, or a bare response that names itself by an id.
+
+A failed call that was made again is no verdict: where another call for the same (trace, attempt, turn) succeeded, that
+one stands, whichever comes first in the file, and the failures are counted as ``retries``. To know it, the file is read
+once more before, and 8 bytes a failed call are kept.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import math
+import zlib
+from abc import abstractmethod
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from core.data.problems import quoted
+from core.errors import InputError, Problem
+from tasks.readers.json_document import JsonDocument
+from tasks.readers.table import HEAD, JsonLinesFile
+from tasks.readers.verdicts import Cell, VerdictSource
+from tasks.storage import InputFile
+
+MAX_NATIVES = 200
+"""Category names in one file beyond which it is hardly a moderation API's."""
+
+MAX_INDEX = 2**31 - 1
+KEPT_TEXT = 500
+"""Characters of a message that are kept as rationale."""
+
+FAILED = 400
+"""HTTP statuses from here on are errors."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What an API said about one text.
+
+    Attributes
+    ----------
+    place : int
+        Line, or number of the item, from 1.
+    trace_id : str
+    turn, attempt : int
+    answer : object
+        The API's answer about this text; None for a failed call.
+    error : str or None
+        Why the call failed.
+    model : str or None
+        As the response names it.
+    requested : str or None
+        As the request named it, perhaps by an alias.
+    """
+
+    place: int
+    trace_id: str
+    turn: int = 0
+    attempt: int = 0
+    answer: Any = None
+    error: str | None = None
+    model: str | None = None
+    requested: str | None = None
+
+    def cell(self, category: str, score: float | None, state: str | None = None, **more: str | None) -> Cell:
+        """Make a cell of this call."""
+        return Cell(
+            place=self.place,
+            trace_id=self.trace_id,
+            turn=self.turn,
+            attempt=self.attempt,
+            category=category,
+            score=score,
+            state=state,
+            **more,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What has to be known of a whole file before its first verdict.
+
+    Attributes
+    ----------
+    natives : tuple of str
+        All category names, in the order of their first appearance.
+    settled : uint64 array
+        Sorted digests of the units with a failed call beside one that succeeded.
+    """
+
+    natives: tuple[str, ...]
+    settled: npt.NDArray[np.uint64]
+
+    def retried(self, call: Call) -> bool:
+        """Tell whether a failed call's text was judged by another call."""
+        return bool(len(self.settled)) and _found(self.settled, call) is not None
+
+
+class NotACallError(Exception):
+    """Says why an item is not one of the API's responses."""
+
+
+class ResponseSource(VerdictSource):
+    """A file of an API's kept responses."""
+
+    NATIVES: ClassVar[tuple[str, ...]]
+    """Categories of a call that failed, in a file in which none succeeded."""
+
+    EXPECTED: ClassVar[str]
+    """What an item of such a file is, for messages."""
+
+    def __init__(self, file: InputFile) -> None:
+        super().__init__(file)
+        name = file.path.name.lower().removesuffix(".gz")
+        self._whole = name.endswith(".json")
+        if not name.endswith((".json", ".jsonl", ".ndjson")):
+            raise self.refuse("unknown extension; responses are kept as .jsonl (one a line) or .json, also .gz")
+        if self._whole:
+            self.unit = "item"
+
+    @abstractmethod
+    def natives(self, call: Call) -> Sequence[str]:
+        """Return the categories that an answer names."""
+
+    @abstractmethod
+    def verdicts(self, call: Call) -> Iterator[Cell]:
+        """Yield the cells of a call that succeeded.
+
+        Raises
+        ------
+        NotACallError
+            The answer is not what the API gives.
+        """
+
+    def asked(self, call: Call) -> Sequence[str]:
+        """Return the categories that a call which failed was about."""
+        return self.survey.natives or self.NATIVES
+
+    def calls_in(self, place: int, item: Mapping[str, Any]) -> Iterator[Call]:
+        """Yield the calls of an item: one.
+
+        Raises
+        ------
+        NotACallError
+            It is not one of the API's responses.
+        """
+        response, error, requested = self.opened(item)
+        named = trace_of(item)
+        if named is None:
+            named = self.own_id(response)
+        if named is None:
+            raise NotACallError(f"names no conversation; {self.EXPECTED} is expected")
+        yield Call(
+            place=place,
+            trace_id=named,
+            turn=index_in(item, "turn"),
+            attempt=index_in(item, "attempt"),
+            answer=None if error else response,
+            error=error,
+            model=model_of(response),
+            requested=requested,
+        )
+
+    def own_id(self, response: Any) -> str | None:
+        """Return the id that a bare response has; None where the API gives none."""
+        return None
+
+    def opened(self, item: Mapping[str, Any]) -> tuple[Any, str | None, str | None]:
+        """Take a wrapper off: (response, why the call failed, requested model)."""
+        wrapped = "response" in item
+        response = item["response"] if wrapped else item
+        status = item.get("http_status") if wrapped or "trace_id" in item else None
+        if status is not None and (isinstance(status, bool) or not isinstance(status, int)):
+            raise NotACallError(f"http_status {quoted(status)} is no whole number")
+        error = item.get("error") or (response.get("error") if isinstance(response, dict) else None)
+        if not wrapped and "trace_id" in item and not error and (status or 0) < FAILED:
+            raise NotACallError(f"has no key 'response'; {self.EXPECTED} is expected")
+        requested = item.get("requested_model")
+        failure = failure_of(error, status, nothing=response is None)
+        return response, failure, requested if isinstance(requested, str) else None
+
+    def together(self, cell: Cell) -> Any:
+        """One line is one call: two calls about one turn do not become one verdict unseen."""
+        return cell.unit, cell.place
+
+    def cells(self, problems: list[Problem]) -> Iterator[Cell]:
+        """Yield the verdicts in the file's order."""
+        survey = self.survey
+        for call in self.calls(problems):
+            if call.error is None:
+                try:
+                    yield from list(self.verdicts(call))
+                except NotACallError as error:
+                    self.problem(problems, call.place, str(error))
+            elif survey.retried(call):
+                self.counts["retries"] += 1
+            else:
+                yield from (
+                    call.cell(name, None, "judge_error", rationale=call.error[:KEPT_TEXT]) for name in self.asked(call)
+                )
+
+    def calls(self, problems: list[Problem]) -> Iterator[Call]:
+        """Yield all calls; items that are none become problems."""
+        for place, item in self._items(problems):
+            try:
+                if not isinstance(item, dict):
+                    raise NotACallError(f"is no object; {self.EXPECTED} is expected")
+                yield from list(self.calls_in(place, item))
+            except NotACallError as error:
+                self.problem(problems, place, str(error))
+
+    def answered(self) -> Iterator[Call]:
+        """Yield the calls that succeeded, for headlines; what cannot be read is told where verdicts are read."""
+        return (call for call in self.calls([]) if call.error is None)
+
+    def _items(self, problems: list[Problem]) -> Iterator[tuple[int, Any]]:
+        if not self._whole:
+            return JsonLinesFile(self.file).objects(problems)
+        if self._is_array():
+            return JsonDocument(self.file, ()).elements()
+        return iter([(1, JsonDocument(self.file, ("",)).head())])  # no array of a single response is large
+
+    def _is_array(self) -> bool:
+        zipped = self.file.path.name.lower().endswith(".gz")
+        try:
+            with gzip.open(self.file.path) if zipped else self.file.path.open("rb") as content:
+                return content.read(HEAD).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
+        except (EOFError, OSError, zlib.error):
+            return False  # reading it tells what is wrong
+
+    @cached_property
+    def survey(self) -> Survey:
+        """What has to be known before the first verdict; made once."""
+        problems: list[Problem] = []
+        natives: dict[str, None] = {}
+        failed = array("Q")
+        number = 0
+        for number, call in enumerate(self.calls(problems), start=1):  # noqa: B007 (counts)
+            if call.error is not None:
+                failed.append(_digest(call))
+                continue
+            natives.update(dict.fromkeys(self.natives(call)))
+            if len(natives) > MAX_NATIVES:
+                raise self.refuse(f"names over {MAX_NATIVES} categories; {self.EXPECTED} is expected", line=call.place)
+        if not number and not problems:
+            raise self.refuse(f"holds no responses; {self.EXPECTED} is expected")
+        return Survey(natives=tuple(natives), settled=self._settled(failed))
+
+    def _settled(self, failed: array[int]) -> npt.NDArray[np.uint64]:
+        digests = np.unique(np.frombuffer(failed, np.uint64)) if failed else np.empty(0, np.uint64)
+        settled = np.zeros(len(digests), bool)
+        if len(digests):
+            for call in self.answered():
+                found = _found(digests, call)
+                if found is not None:
+                    settled[found] = True
+        return digests[settled]
+
+
+def _digest(call: Call) -> int:
+    unit = f"{call.attempt} {call.turn} {call.trace_id}".encode()
+    return int.from_bytes(hashlib.blake2b(unit, digest_size=8).digest(), "little")
+
+
+def _found(digests: npt.NDArray[np.uint64], call: Call) -> int | None:
+    digest = np.uint64(_digest(call))
+    position = int(np.searchsorted(digests, digest))
+    return position if position < len(digests) and digests[position] == digest else None
+
+
+def trace_of(item: Mapping[str, Any], key: str = "trace_id") -> str | None:
+    """Return an id as text; None where there is none.
+
+    Examples
+    --------
+    >>> trace_of({"trace_id": 7}), trace_of({})
+    ('7', None)
+    """
+    value = item.get(key)
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise NotACallError(f"{key} {quoted(value)} is neither text nor a whole number")
+    return str(value)
+
+
+def index_in(item: Mapping[str, Any], key: str) -> int:
+    """Return a turn or attempt; 0 where there is none."""
+    value = item.get(key)
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_INDEX:
+        raise NotACallError(f"{key} {quoted(value)} is no whole number from 0")
+    return value
+
+
+def model_of(response: Any) -> str | None:
+    """Return the model that a response names."""
+    model = response.get("model") if isinstance(response, dict) else None
+    return model if isinstance(model, str) and model.strip() else None
+
+
+def failure_of(error: Any, status: int | None, *, nothing: bool) -> str | None:
+    """Say why a call failed; None for one that succeeded.
+
+    Examples
+    --------
+    >>> failure_of({"message": "Rate limit reached"}, 429, nothing=False)
+    'HTTP 429: Rate limit reached'
+    """
+    failed = [] if status is None or status < FAILED else [f"HTTP {status}"]
+    if error:
+        message = error.get("message") or error.get("code") if isinstance(error, dict) else error
+        failed.append(str(message or "an error"))
+    if nothing and not failed:
+        failed.append("no response")
+    return ": ".join(failed) or None
+
+
+def number_of(value: Any, what: str) -> float | None:
+    """Return a score; None for null.
+
+    Raises
+    ------
+    NotACallError
+        Anything else than a finite number.
+    """
+    if value is None:
+        return None
+    try:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise NotACallError(f"{what} {quoted(value)} is not a finite number")
+        return float(value)
+    except OverflowError:
+        raise NotACallError(f"{what} is a number beyond all scales") from None
