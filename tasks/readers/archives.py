@@ -239,7 +239,7 @@ def _unpacked(raw: IO[bytes], member: Member) -> Iterator[bytes]:
     part = _Part(raw, member.packed)
     if member.method == ZSTANDARD:
         source = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW).stream_reader(
-            part,  # type: ignore[arg-type] (all that it asks for is `read`)
+            part,  # type: ignore[arg-type]  # `read` is all that it asks for
             read_across_frames=True,
             closefd=False,
         )
