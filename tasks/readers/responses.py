@@ -4,12 +4,13 @@ A call is about one text. A line is either a wrapper ``{trace_id, turn, attempt,
 which ``turn`` and ``attempt`` default to 0, or a bare response that names itself by an id.
 
 A failed call that was made again is no verdict: where another call for the same (trace, attempt, turn) succeeded, that
-one stands, whichever comes first in the file, and the failures are counted as ``retries``. To know it, the file is read
-once more before, and 8 bytes a failed call are kept.
+one stands, whichever comes first in the file, and the failures are counted as ``retries``. To know it, a file with
+failed calls is read twice more, and 8 bytes a failed call are kept.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import math
@@ -25,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from core.data.problems import quoted
-from core.errors import InputError, Problem
+from core.errors import Problem
 from tasks.readers.json_document import JsonDocument
 from tasks.readers.table import HEAD, JsonLinesFile
 from tasks.readers.verdicts import Cell, VerdictSource
@@ -115,6 +116,9 @@ class ResponseSource(VerdictSource):
     NATIVES: ClassVar[tuple[str, ...]]
     """Categories of a call that failed, in a file in which none succeeded."""
 
+    OWN_ID: ClassVar[str] = ""
+    """Key of a response's own id, which is the trace id of a bare one; empty where the API gives none."""
+
     EXPECTED: ClassVar[str]
     """What an item of such a file is, for messages."""
 
@@ -141,7 +145,7 @@ class ResponseSource(VerdictSource):
             The answer is not what the API gives.
         """
 
-    def asked(self, call: Call) -> Sequence[str]:
+    def asked(self, call: Call) -> Sequence[str]:  # noqa: ARG002 (what other readers go by)
         """Return the categories that a call which failed was about."""
         return self.survey.natives or self.NATIVES
 
@@ -172,7 +176,7 @@ class ResponseSource(VerdictSource):
 
     def own_id(self, response: Any) -> str | None:
         """Return the id that a bare response has; None where the API gives none."""
-        return None
+        return trace_of(response, self.OWN_ID) if self.OWN_ID and isinstance(response, dict) else None
 
     def opened(self, item: Mapping[str, Any]) -> tuple[Any, str | None, str | None]:
         """Take a wrapper off: (response, why the call failed, requested model)."""
@@ -194,19 +198,30 @@ class ResponseSource(VerdictSource):
 
     def cells(self, problems: list[Problem]) -> Iterator[Cell]:
         """Yield the verdicts in the file's order."""
-        survey = self.survey
+        called = False
+        natives: dict[str, None] = {}
         for call in self.calls(problems):
-            if call.error is None:
-                try:
-                    yield from list(self.verdicts(call))
-                except NotACallError as error:
-                    self.problem(problems, call.place, str(error))
-            elif survey.retried(call):
-                self.counts["retries"] += 1
-            else:
-                yield from (
-                    call.cell(name, None, "judge_error", rationale=call.error[:KEPT_TEXT]) for name in self.asked(call)
-                )
+            called = True
+            try:
+                cells = list(self._cells_of(call))
+            except NotACallError as error:
+                self.problem(problems, call.place, str(error))
+                continue
+            natives.update((cell.category, None) for cell in cells)
+            if len(natives) > MAX_NATIVES:
+                raise self.refuse(f"names over {MAX_NATIVES} categories; {self.EXPECTED} is expected", line=call.place)
+            yield from cells
+        if not called and not problems:
+            raise self.refuse(f"holds no responses; {self.EXPECTED} is expected")
+
+    def _cells_of(self, call: Call) -> Iterator[Cell]:
+        if call.error is None:
+            yield from self.verdicts(call)
+        elif self.survey.retried(call):
+            self.counts["retries"] += 1
+        else:
+            for name in self.asked(call):
+                yield call.cell(name, None, "judge_error", rationale=call.error[:KEPT_TEXT])
 
     def calls(self, problems: list[Problem]) -> Iterator[Call]:
         """Yield all calls; items that are none become problems."""
@@ -239,20 +254,15 @@ class ResponseSource(VerdictSource):
 
     @cached_property
     def survey(self) -> Survey:
-        """What has to be known before the first verdict; made once."""
-        problems: list[Problem] = []
+        """What has to be known of the whole file; made when the first verdict depends on it."""
         natives: dict[str, None] = {}
         failed = array("Q")
-        number = 0
-        for number, call in enumerate(self.calls(problems), start=1):  # noqa: B007 (counts)
+        for call in self.calls([]):  # problems are told where verdicts are read
             if call.error is not None:
                 failed.append(_digest(call))
-                continue
-            natives.update(dict.fromkeys(self.natives(call)))
-            if len(natives) > MAX_NATIVES:
-                raise self.refuse(f"names over {MAX_NATIVES} categories; {self.EXPECTED} is expected", line=call.place)
-        if not number and not problems:
-            raise self.refuse(f"holds no responses; {self.EXPECTED} is expected")
+            elif len(natives) <= MAX_NATIVES:
+                with contextlib.suppress(NotACallError):
+                    natives.update(dict.fromkeys(self.natives(call)))
         return Survey(natives=tuple(natives), settled=self._settled(failed))
 
     def _settled(self, failed: array[int]) -> npt.NDArray[np.uint64]:
