@@ -1,4 +1,4 @@
-"""What the environment decides: where records and cached answers are kept, and how object storage is asked."""
+"""What the environment decides: where records and cached answers are kept, how object storage and judges are asked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 import platformdirs
-from pydantic import AliasChoices, ByteSize, Field, ValidationError, field_validator
+from pydantic import AliasChoices, ByteSize, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from core.errors import InputError, Problem
@@ -36,6 +36,32 @@ class Settings(BaseSettings):
     s3_addressing : {'path', 'virtual'}, optional
         Whether the bucket stands in the path or in the host name. Default: in the path where ``AWS_ENDPOINT_URL`` (or
         ``AWS_ENDPOINT_URL_S3``) is set, else as boto3 decides.
+    judge_base_url : str or None
+        Address of the service that judges ask, without credentials, such as ``https://HOST/v1``.
+    judge_model : str or None
+        The model to ask for, where the rubric names none.
+    judge_api_key : SecretStr or None
+        The service's key; it goes to `judge_base_url` and nowhere else.
+    openai_api_key : SecretStr or None
+        From ``OPENAI_API_KEY``; it goes to OpenAI's own service, or one on this machine, and nowhere else.
+    judge_rubric : Path or None
+        What judge ``llm`` judges by.
+    judge_map : Path or None
+        Which of the service's categories make up which category, for judge ``openai-moderation``.
+    judge_concurrency : int
+        Requests at a time.
+    judge_requests_per_minute : float or None
+        Bound of the rate of requests, repeated ones among them.
+    judge_attempts : int
+        How often a request is made before it counts as failed.
+    judge_timeout : float
+        Seconds that one attempt may take as a whole.
+    judge_backoff : float
+        Seconds before the second attempt; each further wait is twice as long.
+    judge_max_wait : float
+        Seconds that a wait may last at most, also where the service asks for more.
+    judge_allow_http : bool
+        Take an address without TLS that is not on this machine.
     """
 
     model_config = SettingsConfigDict(env_prefix="ASSAY_", frozen=True)
@@ -50,6 +76,19 @@ class Settings(BaseSettings):
     s3_timeout: float = Field(default=60.0, gt=0)
     s3_attempts: int = Field(default=4, ge=1, le=20)
     s3_addressing: Literal["path", "virtual"] | None = None
+    judge_base_url: str | None = None
+    judge_model: str | None = None
+    judge_api_key: SecretStr | None = None
+    openai_api_key: SecretStr | None = Field(default=None, validation_alias=AliasChoices("OPENAI_API_KEY"))
+    judge_rubric: Path | None = None
+    judge_map: Path | None = None
+    judge_concurrency: int = Field(default=8, ge=1, le=256)
+    judge_requests_per_minute: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    judge_attempts: int = Field(default=6, ge=1, le=20)
+    judge_timeout: float = Field(default=60.0, gt=0, allow_inf_nan=False)
+    judge_backoff: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    judge_max_wait: float = Field(default=60.0, ge=0, allow_inf_nan=False)
+    judge_allow_http: bool = False
 
     @field_validator("data_dir", "cache_dir", mode="before")
     @classmethod

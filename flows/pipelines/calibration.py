@@ -16,7 +16,7 @@ from core.records import FileReference
 from tasks import steps
 from tasks.archive import Derived, Written, sealed, write_record
 from tasks.cache import Result, result_key, write_result
-from tasks.judges import load_judge
+from tasks.judges import AskingJudge, load_judge
 from tasks.judges.run import judge_table
 from tasks.readers import reader_names
 from tasks.settings import settings
@@ -45,8 +45,12 @@ def derive_calibration(
     accept_judge: bool = False,
     progress: Progress = no_progress,
     run: Runner = direct,
+    ask: bool = True,
 ) -> tuple[Derived, GoldenTable]:
-    """Calibrate from files; everything that the record's id covers, and the table behind it."""
+    """Calibrate from files; everything that the record's id covers, and the table behind it.
+
+    Without `ask`, a judge that asks a service is taken at its kept answers.
+    """
     spec = settled(spec)
     if judge_name is not None and spec.kind == "detections":
         raise InputError.of(
@@ -73,14 +77,14 @@ def derive_calibration(
     else:
         worker = load_judge(judge_name)
         judge = JudgeIdentity(name=worker.name, version=worker.version, fingerprint=worker.fingerprint)
-        accepted = spec.judge is not None and not spec.judge.agrees_with(judge)
-        if accepted and not accept_judge:
-            raise InputError.of("instrument", f"is declared for judge {spec.judge}, but {judge} is to run")
+        _accepted(spec, judge, accept_judge)  # before anything is paid for
         source = "ran"
         texts = reader.texts().rename(columns={"trace": "trace_id"})
-        table = run(steps.JUDGE, lambda: judge_table(worker, texts, settings().cache_dir, progress))
+        judgement = run(steps.JUDGE, lambda: judge_table(worker, texts, settings().cache_dir, progress, ask=ask))
+        judge = judgement.judge
+        accepted = _accepted(spec, judge, accept_judge)  # its answers may be the first to say its version
         names = [name for name in golden.categories if name in worker.categories]
-        judged = [MemorySource(f"judge {judge}", table.select(["trace_id", "turn", "state", *names]))]
+        judged = [MemorySource(f"judge {judge}", judgement.table.select(["trace_id", "turn", "state", *names]))]
         scores, found = load_golden_scores(judged, golden, last_turn_only=last_turn_only)
     calibration, golden_table = run(
         steps.CALIBRATE,
@@ -88,6 +92,14 @@ def derive_calibration(
     )
     known = replace(calibration, sources=found.sources)
     return Derived(schema=SCHEMA, spec=spec, seed=spec.seed, inputs=inputs, result=known), golden_table
+
+
+def _accepted(spec: InstrumentSpec, judge: JudgeIdentity, accept_judge: bool) -> bool:
+    """Whether the judge is another one than declared, and was accepted; refuses it where it was not."""
+    other = spec.judge is not None and not spec.judge.agrees_with(judge)
+    if other and not accept_judge:
+        raise InputError.of("instrument", f"is declared for judge {spec.judge}, but {judge} is to run")
+    return other
 
 
 def derive_declared(spec: DeclaredSpec) -> Derived:
@@ -140,9 +152,11 @@ def run_calibration(
         return Result(document=sealed(derived), outputs=(("golden_maxima", maxima, rows),))
 
     key = None
-    if reuse:
+    worker = load_judge(judge) if reuse and judge else None
+    # A service may have failed on some texts: asking again is cheap (its answers are kept) and may mend that.
+    if reuse and not isinstance(worker, AskingJudge):
         files = {"golden": golden_files, "scores": score_files}
-        fingerprint = load_judge(judge).fingerprint if judge else ""
+        fingerprint = worker.fingerprint if worker else ""
         key = result_key(SCHEMA, spec, files, judge=[judge, fingerprint], accept=accept_judge)
     return write_result(key, compute, output, run)
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 
 from tasks.judges import load_judge
-from tasks.judges.run import judge_table
+from tasks.judges.run import Judgement, judge_table
 from tasks.readers import reader_names
 from tasks.settings import settings
 from tasks.storage import Place, atomic, find_inputs
@@ -21,13 +20,28 @@ def run_judge(
     texts: Sequence[str],
     output: Place,
     *,
+    rubric: Path | None = None,
     cache_dir: Path | None = None,
     progress: Progress = no_progress,
-) -> Any:
-    """Judge conversations and write their scores; returns the table."""
-    judge = load_judge(name)
+) -> Judgement:
+    """Judge conversations and write their scores.
+
+    Parameters
+    ----------
+    name : str
+        Of a registered judge.
+    texts : sequence of str
+        ``[READER:]PATH`` arguments.
+    output : Path or S3Url
+    rubric : Path, optional
+        For a judge that takes one.
+    cache_dir : Path, optional
+        Where its answers are kept, instead of the usual place.
+    progress : callable
+    """
+    judge = load_judge(name, rubric=rubric)
     conversations = load_texts(find_inputs(texts, reader_names()))
-    table = judge_table(judge, conversations, cache_dir or settings().cache_dir, progress)
+    judgement = judge_table(judge, conversations, cache_dir or settings().cache_dir, progress)
     with atomic(output) as temporary:
-        pq.write_table(table, temporary, compression="zstd")
-    return table
+        pq.write_table(judgement.table, temporary, compression="zstd")
+    return judgement

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from core.errors import InputError, MismatchError
 from core.instrument.planned import PlanSpec
-from core.instrument.spec import DeclaredSpec, InstrumentSpec, JudgeIdentity, MeasurementSpec
+from core.instrument.spec import UNKNOWN, DeclaredSpec, InstrumentSpec, JudgeIdentity, MeasurementSpec
 from core.records import Document, differences_of, plain, record_id
 from core.simulation.spec import CertificateSpec
 from flows.pipelines.auditing import audit_again
@@ -120,6 +120,7 @@ def _derive(document: Document, finder: InputFinder, progress: Progress) -> Deri
             instrument,
             accept_judge=True,
             progress=progress,
+            ask=False,
         )[0]
     if kind == "assay.plan":
         planned_with = finder.calibration(inputs) if inputs else None
@@ -162,6 +163,8 @@ def _simulated(document: Document, finder: InputFinder, begin: Begin, workers: i
 def _check_judge(recorded: dict[str, Any]) -> None:
     worker = load_judge(str(recorded.get("name")))
     now = JudgeIdentity(name=worker.name, version=worker.version, fingerprint=worker.fingerprint)
+    if now.version == UNKNOWN:  # only a service's answers say it, and they are compared with the record later on
+        now = replace(now, version=str(recorded.get("version")))
     if plain(now) != recorded:
         raise InputError.of(
             "judge",

@@ -1,0 +1,241 @@
+"""What judges that ask a service share: many questions at a time, failures told apart, a run that ends in good order.
+
+A failure of one text is a state of that text. A service that does not answer, does not take the key or takes nothing
+ends the run: it must not cost a hundred thousand texts their attempts. What is on its way then is waited for, since it
+is paid for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar
+
+from core.errors import InputError, UnreachableError
+from core.instrument.spec import UNKNOWN
+from tasks.judges import Answer, Context, Prices, Question, Traffic, Verdict
+from tasks.judges.endpoint import Connection, PassingError, RefusedError, Service, Sleep, UnusableError
+from tasks.judges.journal import text_digest
+
+MAX_EXHAUSTED = 3
+"""Texts in a row that the service leaves unanswered, attempt by attempt, before it counts as unreachable."""
+
+MAX_FAILED = 20
+"""Texts in a row without a usable answer before the service counts as the wrong one."""
+
+DRAIN_SECONDS = 5.0
+"""How long an interrupted run waits for what is on its way."""
+
+_MODEL = re.compile(r"[\w./:@+-]{1,200}", re.ASCII)
+
+
+def fingerprint_of(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of plain data in canonical JSON, in hex; it does not depend on the order of keys."""
+    canonical = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+class ServiceJudge(ABC):
+    """A judge that asks one service for one verdict a request.
+
+    Parameters
+    ----------
+    service : Service
+    model : str
+        The model to ask for.
+    sleep : callable, optional
+        Waits for some seconds; another one makes time pass faster in tests.
+
+    Attributes
+    ----------
+    version : str
+        ``unknown``: only its answers say which model it is.
+    """
+
+    version = UNKNOWN
+    samples: int = 1
+    context: Context = "turn"
+    prices: Prices | None = None
+    FORMS: ClassVar[int] = 1
+    """How many forms a request has, the one to try first first."""
+
+    def __init__(self, service: Service, model: str, *, sleep: Sleep = asyncio.sleep) -> None:
+        self.service, self.model = service, model
+        self.form = 0
+        self._sleep = sleep
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name that it is registered under."""
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A digest of all that determines its answers."""
+
+    @property
+    @abstractmethod
+    def categories(self) -> tuple[str, ...]:
+        """The harms that it scores."""
+
+    @abstractmethod
+    def body(self, text: str, form: int) -> Mapping[str, Any]:
+        """Make the request for a text, in one of the judge's forms."""
+
+    @abstractmethod
+    def read(self, content: Any) -> Answer:
+        """Read the service's answer.
+
+        Raises
+        ------
+        UnusableError
+            It is not what such a service answers.
+        """
+
+    def told_model(self, model: str | None) -> str | None:
+        """Take the model's name as the service says it, if it is a name and nothing else."""
+        known = model is not None and _MODEL.fullmatch(model) and self.service.without_key(model) == model
+        return model if known else None
+
+    def score(self, texts: Sequence[str]) -> Iterator[Verdict]:
+        """Judge each text once, keeping nothing; the verdicts come in the order of the texts, at the end."""
+        found: dict[int, Verdict] = {}
+        questions = [Question(text=text, digest=text_digest(text), sample=i) for i, text in enumerate(texts)]
+        self.ask(questions, lambda question, answer: found.update({question.sample: answer.verdict}), Traffic())
+        return (found[i] for i in range(len(texts)))
+
+    def ask(self, questions: Sequence[Question], take: Callable[[Question, Answer], None], traffic: Traffic) -> None:
+        """Put all questions and hand over each answer as it comes; see `tasks.judges.AskingJudge`."""
+        if questions:
+            _completed(_Round(self, questions, take, traffic).run(self._sleep))
+
+
+def _completed(work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine to its end, also where this thread has an event loop already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(work)
+        return
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, work).result()
+
+
+class _Round:
+    """One round of questions."""
+
+    def __init__(
+        self,
+        judge: ServiceJudge,
+        questions: Sequence[Question],
+        take: Callable[[Question, Answer], None],
+        traffic: Traffic,
+    ) -> None:
+        self._judge, self._take, self._traffic = judge, take, traffic
+        self._n = len(questions)
+        self._waiting = iter(questions)
+        self._answered = 0
+        self._unanswered: list[str] = []  # reasons, since the last answer
+        self._unusable: list[str] = []
+
+    async def run(self, sleep: Sleep) -> None:
+        service = self._judge.service
+        async with Connection.opened(service, self._traffic, sleep) as connection:
+            tasks = [asyncio.create_task(self._work(connection)) for _ in range(min(service.concurrency, self._n))]
+            try:
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            except asyncio.CancelledError:
+                await _drained(connection, tasks, DRAIN_SECONDS)
+                raise
+            failed = [error for task in done if (error := task.exception()) is not None]
+            await _drained(connection, tasks, service.timeout)
+        if failed:
+            raise failed[0]
+        if self._unanswered and not self._answered:
+            raise self._unreachable(self._unanswered[-1])
+
+    async def _work(self, connection: Connection) -> None:
+        """Put one question after another; several of these take from the same heap."""
+        while not connection.closing:
+            question = next(self._waiting, None)
+            if question is None:
+                return
+            answer = await self._answer(connection, question)
+            self._traffic.tokens_in += answer.tokens_in
+            self._traffic.tokens_out += answer.tokens_out
+            self._take(question, answer)
+            self._give_up_if_hopeless()
+
+    async def _answer(self, connection: Connection, question: Question) -> Answer:
+        judge, form = self._judge, self._judge.form
+        while True:
+            try:
+                content = await connection.post(judge.body(question.text, form), f"{question.digest}:{question.sample}")
+                answer = judge.read(content)
+            except RefusedError as error:
+                if error.of_the_form and form + 1 < judge.FORMS:
+                    form += 1
+                    judge.form = max(judge.form, form)
+                    self._traffic.retries += 1
+                    continue
+                if error.of_the_content:
+                    return self._of_use(Answer.failed("unscored", f"the service's filter refuses the text: {error}"))
+                return self._of_no_use(f"the request is refused: {error}")
+            except UnusableError as error:
+                return self._of_no_use(f"the answer {error}")
+            except PassingError as error:
+                if error.whose == "service":
+                    raise self._unreachable(error.reason) from None
+                self._unanswered.append(error.reason)
+                return Answer.failed("judge_error", f"no answer in {judge.service.attempts} attempts: {error.reason}")
+            return self._of_use(answer) if answer.verdict.state != "judge_error" else self._of_no_use_but(answer)
+
+    def _of_use(self, answer: Answer) -> Answer:
+        self._answered += 1
+        self._unanswered.clear()
+        self._unusable.clear()
+        return answer
+
+    def _of_no_use(self, reason: str) -> Answer:
+        return self._of_no_use_but(Answer.failed("judge_error", reason))
+
+    def _of_no_use_but(self, answer: Answer) -> Answer:
+        """Count an answer that is there, and cannot be used."""
+        self._answered += 1
+        self._unanswered.clear()
+        self._unusable.append(answer.verdict.rationale)
+        return answer
+
+    def _give_up_if_hopeless(self) -> None:
+        if len(self._unanswered) >= MAX_EXHAUSTED:
+            raise self._unreachable(self._unanswered[-1])
+        if len(self._unusable) >= MAX_FAILED:
+            raise InputError.of(
+                f"judge {self._judge.name}",
+                f"{len(self._unusable)} texts in a row have no usable answer of {self._judge.service.host}, the last "
+                f"because {self._unusable[-1]}; is this the right address and model?",
+            )
+
+    def _unreachable(self, reason: str) -> UnreachableError:
+        service = self._judge.service
+        return UnreachableError(f"the judge's service at {service.host} does not answer: {reason}")
+
+
+async def _drained(connection: Connection, tasks: Sequence[asyncio.Task[None]], seconds: float) -> None:
+    """End a round: wait for what is on its way, and for nothing else."""
+    connection.closing = True
+    sending = [task for task in tasks if task in connection.sending]
+    for task in tasks:
+        if task not in sending:
+            task.cancel()
+    if sending:
+        await asyncio.wait(sending, timeout=seconds)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
