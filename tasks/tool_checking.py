@@ -44,9 +44,17 @@ def tool_summary(
 
     Rates are of fully scored units, at `RAW_THRESHOLD`, a convention; the worst case is over all.
     """
+    facts = merged(item for source in sources if (item := source.facts) is not None)
     tools = [source for source in sources if isinstance(source, VerdictSource)]
-    if not tools:
-        return {}
+    return {
+        **({"read by": [_shown(item, undirected=undirected) for item in facts]} if facts else {}),
+        **(_as_tools_say(sources, tools, kind, categories, progress) if tools else {}),
+    }
+
+
+def _as_tools_say(
+    sources: Sequence[Source], tools: Sequence[VerdictSource], kind: Kind, categories: Sequence[str], progress: Progress
+) -> dict[str, Any]:
     pooled = _counts(sources, kind, categories, "each", progress)
     repeated = pooled.accounting["attempted"] > pooled.n_traces
     ways = {POOLED: pooled}
@@ -54,7 +62,6 @@ def tool_summary(
         ways[ANY] = _counts(sources, kind, categories, "any", progress)
     facts = merged(source.facts for source in tools)
     return {
-        "read by": [_shown(item, undirected=undirected) for item in facts],
         "options": [f"{name}={value}" for item in facts for name, value in item.options.items()],
         "collapsed": {name: count for item in facts for name, count in item.counts.items()},
         "left out": sorted({name for item in facts for name in item.left_out}),

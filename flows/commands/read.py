@@ -95,8 +95,8 @@ def command(
 
     TOOL is a registered reader: table (CSV, TSV, JSON Lines, Parquet), hatecheck, openai-moderation-golden, inspect,
     garak, pyrit, promptfoo, openai-moderation, perspective, llama-guard, azure-content-safety, fair-forge. For other
-    tools' results --map names categories (TOOL'S=NAME; of several that become one the highest score counts), and
-    options of the reader follow its name: inspect,turns=turn_scores.
+    tools' results --map names categories (TOOL'S=NAME; of several that become one the highest score counts),
+    --category makes all of them one, and options of the reader follow its name: inspect,turns=turn_scores.
 
     \b
     Examples:
@@ -105,7 +105,7 @@ def command(
       assay read table labels.csv --as golden --map label_gold=label --positive hateful -o golden.parquet
       assay read hatecheck test_suite_cases.csv -o golden.parquet
       assay read inspect run.eval --higher-is worse -o scores.parquet
-      assay read garak garak.report.jsonl --map mitigation.MitigationBypass=jailbreak -o scores.parquet
+      assay read garak garak.report.jsonl --category jailbreak -o scores.parquet
     """  # noqa: D301 (click wants the character)
     from dataclasses import replace
     from typing import Any, cast
@@ -131,8 +131,9 @@ def command(
     if takes_options(reader):  # such a reader brings verdicts to assay's scale and names itself
         declared = {} if higher_is is None else {"higher-is": higher_is}
         declared |= {} if scale is None else {"scale": f"{scale[0]:g}..{scale[1]:g}"}
+        declared |= {} if category is None else {"category": category}
         found = replace(found, options={**found.options, **declared}, renamed=renamed)
-        higher_is, scale, renamed = None, None, {}
+        higher_is, scale, category, renamed = None, None, None, {}
     source = open_source(found)
     conversion = Conversion(
         kind=cast(Any, kind or source.kind or "scores"),

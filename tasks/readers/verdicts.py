@@ -100,7 +100,8 @@ class CategoryMap:
     ----------
     categories : mapping of str to tuple of str
         Category -> categories of the tool: the highest of their scores is taken, of those that were judged. One of
-        them without a score leaves the category without one, unless another has the highest that there is.
+        them without a score leaves the category without one, unless another has the highest that there is. ``*``
+        stands for all that are not named.
     left_out : tuple of str
         The tool's categories that are not wanted.
     """
@@ -118,6 +119,9 @@ class CategoryMap:
             named |= dict.fromkeys(natives, category_name(name))
         return named
 
+
+ALL = "*"
+"""In a map: all of a tool's categories that it does not name."""
 
 MAPS = Path(__file__).with_name("maps")
 """Maps that come with assay, by reader."""
@@ -152,7 +156,7 @@ class VerdictSource(ABC):
 
     SCALE: ClassVar[tuple[float, float]] = (0.0, 1.0)
     OPTIONS: ClassVar[Mapping[str, str]] = {}
-    """Options beside ``higher-is``, ``scale`` and ``map``: name -> what it says."""
+    """Options beside ``higher-is``, ``scale``, ``map`` and ``category`` (one for all): name -> what it says."""
 
     CANNOT_TELL: ClassVar[tuple[str, ...]] = ()
     unit: str = "line"
@@ -244,7 +248,7 @@ class VerdictSource(ABC):
         return InputError.of(self.file.name, message, line=line)
 
     def _refuse_unknown_options(self) -> None:
-        known = ("higher-is", "scale", "map", *self.OPTIONS)
+        known = ("higher-is", "scale", "map", "category", *self.OPTIONS)
         for name in self.file.options:
             if name not in known:
                 raise self.refuse(f"reader {self.READER} has no option {quoted(name)}; {nearest(name, known)}")
@@ -271,6 +275,8 @@ class VerdictSource(ABC):
             for native, name in self.file.renamed.items():
                 grouped[name] = (*grouped.get(name, ()), native)
             return CategoryMap(categories=grouped)
+        if (one := self.file.options.get("category")) is not None:
+            return CategoryMap(categories={one: (ALL,)})
         asked = self.file.options.get("map")
         if asked == "none":
             return None
@@ -301,10 +307,11 @@ class VerdictSource(ABC):
             yield from (replace(cell, category=category_name(cell.category)) for cell in cells)
             return
         name_of = self.map.name_of
+        others = name_of.get(ALL)
         for _, unit in itertools.groupby(cells, self.together):
             found: dict[str, list[Cell]] = {}
             for cell in unit:
-                name = name_of.get(cell.category, category_name(cell.category))
+                name = name_of.get(cell.category, others or category_name(cell.category))
                 if name is not None:
                     found.setdefault(name, []).append(cell)
             for name, natives in found.items():

@@ -452,6 +452,7 @@ def check_report(summary: Mapping[str, Any]) -> RenderableType:
     return Group(*lines, *tables, *_tool_tables(summary))
 
 
+SHOWN_HEADLINES = 12
 TOOL_PARTS = ("flagged at", "rates", "headlines", "cannot tell")
 """What `assay check` says of another tool's file beyond its contents."""
 
@@ -473,9 +474,16 @@ def _tool_tables(summary: Mapping[str, Any]) -> Iterable[RenderableType]:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for column in ("what", "the tool", "assay", "why they differ"):
             table.add_column(column, overflow="fold")
-        for line in summary["headlines"]:
+        shown = [line for line in summary["headlines"] if line["why"] or line["tool"] != line["ours"]]
+        for line in shown[:SHOWN_HEADLINES]:
             table.add_row(*(words(line[part]) for part in ("what", "tool", "ours", "why")))
-        yield table
+        if shown:
+            yield table
+        if len(summary["headlines"]) > len(shown[:SHOWN_HEADLINES]):
+            agree, more = len(summary["headlines"]) - len(shown), len(shown[SHOWN_HEADLINES:])
+            rest = [f"{counted(agree, 'figure')} more on which both agree"] if agree else []
+            rest += [f"{more} more that differ"] if more else []
+            yield Text(f"and {' and '.join(rest)}; all with --json", style="dim")
     if summary.get("cannot tell"):
         yield Text("What such a file cannot tell", style="bold")
         yield from (words(f"  - {text}") for text in summary["cannot tell"])

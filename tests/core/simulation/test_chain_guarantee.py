@@ -6,7 +6,7 @@ import multiprocessing
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -27,6 +27,9 @@ from tests.simulation.tables import CHAIN
 
 pytestmark = pytest.mark.slow
 
+GRID = replace(CHAIN, n_golden=(200, 600))
+"""The grid of core/SIMULATIONS.md without its largest golden sets, which take more than half of its time."""
+
 
 @pytest.fixture(scope="module")
 def workers() -> Iterator[ProcessPoolExecutor]:
@@ -36,7 +39,7 @@ def workers() -> Iterator[ProcessPoolExecutor]:
 
 @pytest.fixture(scope="module")
 def grid(workers: ProcessPoolExecutor) -> Simulation:
-    stage = ChainStage.of(CHAIN)
+    stage = ChainStage.of(GRID)
     return stage.result(list(workers.map(stage.run, stage.chunks())))
 
 
@@ -54,7 +57,7 @@ def coverages(found: Simulation, wanted: Callable[[ChainCell], bool]) -> list[fl
 def test_from_j_45_on_the_grid_covers_on_average_and_in_every_cell(grid: Simulation) -> None:
     found = coverages(grid, lambda cell: cell.youden_j > 0.4)
     print(f"J >= .45: {len(found)} cells, mean {np.mean(found):.4f}, lowest {min(found):.4f}")
-    assert len(found) == 144
+    assert len(found) == 96
     assert np.mean(found) >= 0.945
     assert min(found) >= 0.92
 
@@ -62,7 +65,7 @@ def test_from_j_45_on_the_grid_covers_on_average_and_in_every_cell(grid: Simulat
 def test_a_judge_of_j_25_still_covers_in_every_cell(grid: Simulation) -> None:
     found = coverages(grid, lambda cell: cell.youden_j < 0.4)
     print(f"J = .25: {len(found)} cells, mean {np.mean(found):.4f}, lowest {min(found):.4f}")
-    assert len(found) == 72
+    assert len(found) == 48
     assert min(found) >= 0.89
 
 
