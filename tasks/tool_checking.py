@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from core.data.facts import SourceFacts, merged
-from core.data.scores import Kind
+from core.data.scores import VALUE_COLUMN, Kind
+from core.data.vocabulary import SCORED
 from core.instrument.measured import Measured, Prevalence
 from core.instrument.production import observed, sample_of
 from core.instrument.spec import TURN_BINS, Attempts, MeasurementSpec
@@ -63,6 +65,7 @@ def _as_tools_say(
     facts = merged(source.facts for source in tools)
     return {
         "options": [f"{name}={value}" for item in facts for name, value in item.options.items()],
+        "verdicts": _verdicts(tools),
         "collapsed": {name: count for item in facts for name, count in item.counts.items()},
         "left out": sorted({name for item in facts for name in item.left_out}),
         "flagged at": RAW_THRESHOLD if kind == "scores" else 1,
@@ -70,6 +73,19 @@ def _as_tools_say(
         "headlines": [asdict(line) for source in tools for line in source.headlines()],
         "cannot tell": list(dict.fromkeys(text for item in facts for text in item.cannot_tell)),
     }
+
+
+def _verdicts(tools: Sequence[VerdictSource]) -> dict[str, int]:
+    """Count verdicts by state: a tool may judge a trace in one category alone, so that no unit is fully scored."""
+    found: Counter[str] = Counter()
+    for source in tools:
+        value = VALUE_COLUMN["detections" if source.kind == "detections" else "scores"]
+        for batch, _ in source.batches((value, "state")):
+            scored = len(batch) - batch.column(value).null_count
+            found[SCORED] += scored
+            for entry in batch.column("state").filter(batch.column(value).is_null()).value_counts().to_pylist():
+                found[entry["values"]] += entry["counts"]
+    return dict(sorted(found.items(), key=lambda item: (item[0] != SCORED, item[0])))
 
 
 def _shown(facts: SourceFacts, *, undirected: bool) -> str:

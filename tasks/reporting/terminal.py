@@ -474,13 +474,13 @@ def _tool_tables(summary: Mapping[str, Any]) -> Iterable[RenderableType]:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for column in ("what", "the tool", "assay", "why they differ"):
             table.add_column(column, overflow="fold")
-        shown = [line for line in summary["headlines"] if line["why"] or line["tool"] != line["ours"]]
-        for line in shown[:SHOWN_HEADLINES]:
+        differ = [line for line in summary["headlines"] if line["why"] or line["tool"] != line["ours"]]
+        for line in differ[:SHOWN_HEADLINES]:
             table.add_row(*(words(line[part]) for part in ("what", "tool", "ours", "why")))
-        if shown:
+        if differ:
             yield table
-        if len(summary["headlines"]) > len(shown[:SHOWN_HEADLINES]):
-            agree, more = len(summary["headlines"]) - len(shown), len(shown[SHOWN_HEADLINES:])
+        if len(summary["headlines"]) > len(differ[:SHOWN_HEADLINES]):
+            agree, more = len(summary["headlines"]) - len(differ), len(differ[SHOWN_HEADLINES:])
             rest = [f"{counted(agree, 'figure')} more on which both agree"] if agree else []
             rest += [f"{more} more that differ"] if more else []
             yield Text(f"and {' and '.join(rest)}; all with --json", style="dim")
