@@ -26,7 +26,7 @@ MAX_HEAD = 4 * MAX_ELEMENT
 """Bytes of all that stands beside the array."""
 
 MAX_DEPTH = 200
-"""Lists and objects within each other in one element."""
+"""Lists and objects within each other in one element, the innermost two not counted."""
 
 Keys = tuple[str, ...]
 _Place = tuple[int, int]
@@ -36,10 +36,19 @@ _Piece = tuple[Keys, int, bytes | None, _Place]
 _Pieces = Generator[_Piece, None, bool]
 """Pieces, and at last whether the array was among them."""
 
-_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*+([\[\]{}])', re.DOTALL)
-"""Up to the next bracket that stands in no string."""
+_QUOTED = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_FLAT = rb'[^"\[\]{}]*+(?:' + _QUOTED + rb'[^"\[\]{}]*+)*+'
 
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+
+def _holding(inside: bytes) -> bytes:
+    return rb"(?:\{" + inside + rb"\}|\[" + inside + rb"\])"
+
+
+_SHALLOW = _FLAT + rb"(?:" + _holding(_FLAT) + _FLAT + rb")*+"
+_BRACKET = re.compile(_FLAT + rb"(?:" + _holding(_SHALLOW) + _FLAT + rb")*+([\[\]{}])", re.DOTALL)
+"""Up to the next bracket that stands in no string, over whole lists and objects of one or two levels: most are."""
+
+_STRING = re.compile(_QUOTED, re.DOTALL)
 _PLAIN = re.compile(rb"[^\s,\[\]{}\":]*+")
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 _MARK = b"\xef\xbb\xbf"
@@ -320,7 +329,7 @@ class _Text:
 
     def _nested(self) -> int:
         """Find the length of a list or object: up to where as many brackets are closed as were opened."""
-        length = depth = 0
+        length = depth = 1
         while True:
             match = _BRACKET.match(self._buffer, self._at + length)
             if match is None:
