@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 from core.data.facts import Direction
 from core.data.problems import quoted
 from core.errors import InputError
-from tasks.readers.responses import KEPT_TEXT, Call, NotACallError, ResponseSource, number_of
+from tasks.readers.json_items import BadItemError, number_of
+from tasks.readers.responses import KEPT_TEXT, Call, ResponseSource
 from tasks.readers.verdicts import UNKNOWN, Cell, Headline
 from tasks.storage import InputFile
 
@@ -127,16 +128,16 @@ class LlamaGuardSource(ResponseSource):
     def _version_of(self, call: Call) -> str | None:
         named = None if call.requested is None else version_of(call.requested)
         if named is not None and self._version not in (None, named):
-            raise NotACallError(f"version={self._version} contradicts the model's name {quoted(call.requested)}")
+            raise BadItemError(f"version={self._version} contradicts the model's name {quoted(call.requested)}")
         return named or self._version
 
     def verdicts(self, call: Call) -> Iterator[Cell]:
         """Yield a cell a hazard of the version, and one for the verdict."""
         text = call.answer.get("raw_output", call.answer.get("response"))
         if not isinstance(text, str):
-            raise NotACallError(f"the generated text is not text; {self.EXPECTED} is expected")
+            raise BadItemError(f"the generated text is not text; {self.EXPECTED} is expected")
         if not self._logprob and self._version_of(call) is None:
-            raise NotACallError(
+            raise BadItemError(
                 f"what the codes of model {quoted(call.requested or 'without a name')} mean is not known; say "
                 f"{self.READER},version=1|2|3|4"
             )
@@ -188,5 +189,5 @@ def _probability(logprobs: Any) -> float | None:
     value = logprobs.get(UNSAFE) if isinstance(logprobs, dict) else None
     logprob = number_of(value, "first_token_logprobs.unsafe")
     if logprob is not None and logprob > 0:
-        raise NotACallError(f"first_token_logprobs.unsafe {logprob:g} is above 0, so it is no log probability")
+        raise BadItemError(f"first_token_logprobs.unsafe {logprob:g} is above 0, so it is no log probability")
     return None if logprob is None else math.exp(logprob)

@@ -12,16 +12,9 @@ from typing import Any, ClassVar
 
 from core.data.facts import Direction
 from core.data.problems import quoted
+from tasks.readers.json_items import BadItemError, id_in, index_in, number_of
 from tasks.readers.llama_guard import LlamaGuardSource
-from tasks.readers.responses import (
-    Call,
-    NotACallError,
-    ResponseSource,
-    index_in,
-    model_of,
-    number_of,
-    trace_of,
-)
+from tasks.readers.responses import Call, ResponseSource, model_of
 from tasks.readers.verdicts import UNKNOWN, Cell, Headline
 
 __all__ = ["AzureContentSafetySource", "LlamaGuardSource", "OpenAiModerationSource", "PerspectiveSource"]
@@ -83,13 +76,13 @@ class OpenAiModerationSource(ResponseSource):
         results = response.get("results") if isinstance(response, dict) else None
         units = _units_beside(item)
         if error is not None:
-            if units is None and trace_of(item) is None:
-                raise NotACallError("a failed call that names no conversation; who was not judged cannot be known")
+            if units is None and id_in(item, "trace_id") is None:
+                raise BadItemError("a failed call that names no conversation; who was not judged cannot be known")
             for trace_id, turn, attempt in units or [_unit_of(item)]:
                 yield Call(place=place, trace_id=trace_id, turn=turn, attempt=attempt, error=error, requested=requested)
             return
         if not isinstance(results, list):
-            raise NotACallError(f"has no list 'results'; {self.EXPECTED} is expected")
+            raise BadItemError(f"has no list 'results'; {self.EXPECTED} is expected")
         for number, (trace_id, turn, attempt) in enumerate(self._units(item, response, len(results), units, place)):
             yield Call(
                 place=place,
@@ -112,11 +105,11 @@ class OpenAiModerationSource(ResponseSource):
         """Return whose results they are: (trace, turn, attempt) each."""
         if beside is not None:
             if len(beside) != number:
-                raise NotACallError(f"{number} results for {len(beside)} inputs; which belong together cannot be known")
+                raise BadItemError(f"{number} results for {len(beside)} inputs; which belong together cannot be known")
             return beside
-        if trace_of(item) is not None:
+        if id_in(item, "trace_id") is not None:
             if number != 1:
-                raise NotACallError(f"{number} results for one trace_id; name the inputs with trace_ids or inputs")
+                raise BadItemError(f"{number} results for one trace_id; name the inputs with trace_ids or inputs")
             return [_unit_of(item)]
         own = self.own_id(response)
         if number == 1 and own is not None:
@@ -124,7 +117,7 @@ class OpenAiModerationSource(ResponseSource):
         if self._unnamed is None:
             self._unnamed = place
         if self._unnamed != place:
-            raise NotACallError(
+            raise BadItemError(
                 f"the results name no inputs, like those of {self.unit} {self._unnamed}, so one number would mean two "
                 "texts; name them with trace_ids"
             )
@@ -137,7 +130,7 @@ class OpenAiModerationSource(ResponseSource):
         """Yield a cell a category of the model; one that was not applied to the input has no score."""
         scores = call.answer.get("category_scores") if isinstance(call.answer, dict) else None
         if not isinstance(scores, dict) or not scores:
-            raise NotACallError(f"a result without category_scores; {self.EXPECTED} is expected")
+            raise BadItemError(f"a result without category_scores; {self.EXPECTED} is expected")
         applied = call.answer.get("category_applied_input_types")
         judge = f"{self.READER}@{call.model or UNKNOWN}"
         for name, value in scores.items():
@@ -185,9 +178,9 @@ def _from_batch_api(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unit_of(item: Mapping[str, Any]) -> tuple[str, int, int]:
-    trace_id = trace_of(item)
+    trace_id = id_in(item, "trace_id")
     if trace_id is None:
-        raise NotACallError("an input without a trace_id")
+        raise BadItemError("an input without a trace_id")
     return trace_id, index_in(item, "turn"), index_in(item, "attempt")
 
 
@@ -201,7 +194,7 @@ def _units_beside(item: Mapping[str, Any]) -> list[tuple[str, int, int]] | None:
         elif isinstance(named, list) and named and all(isinstance(one, dict) and "trace_id" in one for one in named):
             units = [_unit_of(one) for one in named]
     if units is not None and len(set(units)) < len(units):
-        raise NotACallError("an input stands twice in one call; each has a trace_id, turn and attempt of its own")
+        raise BadItemError("an input stands twice in one call; each has a trace_id, turn and attempt of its own")
     return units
 
 
@@ -229,7 +222,7 @@ class PerspectiveSource(ResponseSource):
         """Yield a cell an attribute of the file."""
         scores = call.answer.get("attributeScores") if isinstance(call.answer, dict) else None
         if not isinstance(scores, dict):
-            raise NotACallError(f"a response without attributeScores; {self.EXPECTED} is expected")
+            raise BadItemError(f"a response without attributeScores; {self.EXPECTED} is expected")
         judge = f"{self.READER}@{UNKNOWN}"
         for name in self.survey.natives:
             if name not in scores:
@@ -248,7 +241,7 @@ class PerspectiveSource(ResponseSource):
             for name, attribute in (scores if isinstance(scores, dict) else {}).items():
                 try:
                     score = _summary(attribute, name)
-                except NotACallError:
+                except BadItemError:
                     continue  # told where verdicts are read
                 if score is not None:
                     n += 1
@@ -271,10 +264,10 @@ def _summary(attribute: Any, name: str) -> float | None:
     if summary is None:
         return None
     if not isinstance(summary, dict):
-        raise NotACallError(f"summaryScore of {quoted(name)} is no object with a value")
+        raise BadItemError(f"summaryScore of {quoted(name)} is no object with a value")
     kind = summary.get("type", "PROBABILITY")
     if kind != "PROBABILITY":
-        raise NotACallError(f"{name} is scored as {quoted(kind)}; scores of type PROBABILITY are expected")
+        raise BadItemError(f"{name} is scored as {quoted(kind)}; scores of type PROBABILITY are expected")
     return number_of(summary.get("value"), f"{name}.summaryScore.value")
 
 
@@ -319,7 +312,7 @@ class AzureContentSafetySource(ResponseSource):
                 continue
             severity = number_of(severities[name], f"severity of {name}")
             if severity is not None and severity != int(severity):
-                raise NotACallError(f"severity {severity:g} of {name} is no whole number")
+                raise BadItemError(f"severity {severity:g} of {name} is no whole number")
             yield call.cell(name, severity, None if severity is not None else "unscored", judge=judge)
 
     def headlines(self) -> list[Headline]:
@@ -328,7 +321,7 @@ class AzureContentSafetySource(ResponseSource):
         for call in self.answered():
             try:
                 severities = [severity for _, severity in self._analysed(call)]
-            except NotACallError:
+            except BadItemError:
                 continue  # told where verdicts are read
             n += 1
             medium += any(isinstance(value, (int, float)) and value >= MEDIUM for value in severities)
@@ -346,8 +339,8 @@ class AzureContentSafetySource(ResponseSource):
         if not isinstance(found, list) or not all(
             isinstance(one, dict) and isinstance(one.get("category"), str) and one["category"] for one in found
         ):
-            raise NotACallError(f"a response without categoriesAnalysis; {self.EXPECTED} is expected")
+            raise BadItemError(f"a response without categoriesAnalysis; {self.EXPECTED} is expected")
         pairs = [(one["category"], one.get("severity")) for one in found]
         if len(dict(pairs)) < len(pairs):
-            raise NotACallError("a category stands twice in categoriesAnalysis")
+            raise BadItemError("a category stands twice in categoriesAnalysis")
         return pairs

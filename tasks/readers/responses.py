@@ -11,10 +11,7 @@ failed calls is read twice more, and 8 bytes a failed call are kept.
 from __future__ import annotations
 
 import contextlib
-import gzip
 import hashlib
-import math
-import zlib
 from abc import abstractmethod
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,15 +24,13 @@ import numpy.typing as npt
 
 from core.data.problems import quoted
 from core.errors import Problem
-from tasks.readers.json_document import JsonDocument
-from tasks.readers.table import HEAD, JsonLinesFile
+from tasks.readers.json_items import BadItemError, JsonItems, id_in, index_in
 from tasks.readers.verdicts import Cell, VerdictSource
 from tasks.storage import InputFile
 
 MAX_NATIVES = 200
 """Category names in one file beyond which it is hardly a moderation API's."""
 
-MAX_INDEX = 2**31 - 1
 KEPT_TEXT = 500
 """Characters of a message that are kept as rationale."""
 
@@ -106,10 +101,6 @@ class Survey:
         return bool(len(self.settled)) and _found(self.settled, call) is not None
 
 
-class NotACallError(Exception):
-    """Says why an item is not one of the API's responses."""
-
-
 class ResponseSource(VerdictSource):
     """A file of an API's kept responses."""
 
@@ -124,12 +115,8 @@ class ResponseSource(VerdictSource):
 
     def __init__(self, file: InputFile) -> None:
         super().__init__(file)
-        name = file.path.name.lower().removesuffix(".gz")
-        self._whole = name.endswith(".json")
-        if not name.endswith((".json", ".jsonl", ".ndjson")):
-            raise self.refuse("unknown extension; responses are kept as .jsonl (one a line) or .json, also .gz")
-        if self._whole:
-            self.unit = "item"
+        self._items = JsonItems(file)
+        self.unit = self._items.unit
 
     @abstractmethod
     def natives(self, call: Call) -> Sequence[str]:
@@ -141,7 +128,7 @@ class ResponseSource(VerdictSource):
 
         Raises
         ------
-        NotACallError
+        BadItemError
             The answer is not what the API gives.
         """
 
@@ -154,15 +141,15 @@ class ResponseSource(VerdictSource):
 
         Raises
         ------
-        NotACallError
+        BadItemError
             It is not one of the API's responses.
         """
         response, error, requested = self.opened(item)
-        named = trace_of(item)
+        named = id_in(item, "trace_id")
         if named is None:
             named = self.own_id(response)
         if named is None:
-            raise NotACallError(f"names no conversation; {self.EXPECTED} is expected")
+            raise BadItemError(f"names no conversation; {self.EXPECTED} is expected")
         yield Call(
             place=place,
             trace_id=named,
@@ -176,7 +163,7 @@ class ResponseSource(VerdictSource):
 
     def own_id(self, response: Any) -> str | None:
         """Return the id that a bare response has; None where the API gives none."""
-        return trace_of(response, self.OWN_ID) if self.OWN_ID and isinstance(response, dict) else None
+        return id_in(response, self.OWN_ID) if self.OWN_ID and isinstance(response, dict) else None
 
     def opened(self, item: Mapping[str, Any]) -> tuple[Any, str | None, str | None]:
         """Take a wrapper off: (response, why the call failed, requested model)."""
@@ -184,10 +171,10 @@ class ResponseSource(VerdictSource):
         response = item["response"] if wrapped else item
         status = item.get("http_status") if wrapped or "trace_id" in item else None
         if status is not None and (isinstance(status, bool) or not isinstance(status, int)):
-            raise NotACallError(f"http_status {quoted(status)} is no whole number")
+            raise BadItemError(f"http_status {quoted(status)} is no whole number")
         error = item.get("error") or (response.get("error") if isinstance(response, dict) else None)
         if not wrapped and "trace_id" in item and not error and (status or 0) < FAILED:
-            raise NotACallError(f"has no key 'response'; {self.EXPECTED} is expected")
+            raise BadItemError(f"has no key 'response'; {self.EXPECTED} is expected")
         requested = item.get("requested_model")
         failure = failure_of(error, status, nothing=response is None)
         return response, failure, requested if isinstance(requested, str) else None
@@ -204,7 +191,7 @@ class ResponseSource(VerdictSource):
             called = True
             try:
                 cells = list(self._cells_of(call))
-            except NotACallError as error:
+            except BadItemError as error:
                 self.problem(problems, call.place, str(error))
                 continue
             natives.update((cell.category, None) for cell in cells)
@@ -225,32 +212,17 @@ class ResponseSource(VerdictSource):
 
     def calls(self, problems: list[Problem]) -> Iterator[Call]:
         """Yield all calls; items that are none become problems."""
-        for place, item in self._items(problems):
+        for place, item in self._items.read(problems):
             try:
                 if not isinstance(item, dict):
-                    raise NotACallError(f"is no object; {self.EXPECTED} is expected")
+                    raise BadItemError(f"is no object; {self.EXPECTED} is expected")
                 yield from list(self.calls_in(place, item))
-            except NotACallError as error:
+            except BadItemError as error:
                 self.problem(problems, place, str(error))
 
     def answered(self) -> Iterator[Call]:
         """Yield the calls that succeeded, for headlines; what cannot be read is told where verdicts are read."""
         return (call for call in self.calls([]) if call.error is None)
-
-    def _items(self, problems: list[Problem]) -> Iterator[tuple[int, Any]]:
-        if not self._whole:
-            return JsonLinesFile(self.file).objects(problems)
-        if self._is_array():
-            return JsonDocument(self.file, ()).elements()
-        return iter([(1, JsonDocument(self.file, ("",)).head())])  # no array of a single response is large
-
-    def _is_array(self) -> bool:
-        zipped = self.file.path.name.lower().endswith(".gz")
-        try:
-            with gzip.open(self.file.path) if zipped else self.file.path.open("rb") as content:
-                return content.read(HEAD).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
-        except (EOFError, OSError, zlib.error):
-            return False  # reading it tells what is wrong
 
     @cached_property
     def survey(self) -> Survey:
@@ -261,7 +233,7 @@ class ResponseSource(VerdictSource):
             if call.error is not None:
                 failed.append(_digest(call))
             elif len(natives) <= MAX_NATIVES:
-                with contextlib.suppress(NotACallError):
+                with contextlib.suppress(BadItemError):
                     natives.update(dict.fromkeys(self.natives(call)))
         return Survey(natives=tuple(natives), settled=self._settled(failed))
 
@@ -287,32 +259,6 @@ def _found(digests: npt.NDArray[np.uint64], call: Call) -> int | None:
     return position if position < len(digests) and digests[position] == digest else None
 
 
-def trace_of(item: Mapping[str, Any], key: str = "trace_id") -> str | None:
-    """Return an id as text; None where there is none.
-
-    Examples
-    --------
-    >>> trace_of({"trace_id": 7}), trace_of({})
-    ('7', None)
-    """
-    value = item.get(key)
-    if value is None or value == "":
-        return None
-    if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise NotACallError(f"{key} {quoted(value)} is neither text nor a whole number")
-    return str(value)
-
-
-def index_in(item: Mapping[str, Any], key: str) -> int:
-    """Return a turn or attempt; 0 where there is none."""
-    value = item.get(key)
-    if value is None:
-        return 0
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_INDEX:
-        raise NotACallError(f"{key} {quoted(value)} is no whole number from 0")
-    return value
-
-
 def model_of(response: Any) -> str | None:
     """Return the model that a response names."""
     model = response.get("model") if isinstance(response, dict) else None
@@ -334,21 +280,3 @@ def failure_of(error: Any, status: int | None, *, nothing: bool) -> str | None:
     if nothing and not failed:
         failed.append("no response")
     return ": ".join(failed) or None
-
-
-def number_of(value: Any, what: str) -> float | None:
-    """Return a score; None for null.
-
-    Raises
-    ------
-    NotACallError
-        Anything else than a finite number.
-    """
-    if value is None:
-        return None
-    try:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise NotACallError(f"{what} {quoted(value)} is not a finite number")
-        return float(value)
-    except OverflowError:
-        raise NotACallError(f"{what} is a number beyond all scales") from None
