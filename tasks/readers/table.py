@@ -14,7 +14,7 @@ import itertools
 import json
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -75,10 +75,11 @@ class ParquetSource:
 
         self.file = file
         try:
-            self._schema = pq.read_schema(file.path)
+            footer = pq.read_metadata(file.path)
+            self._schema = footer.schema.to_arrow_schema()
         except (pa.ArrowException, OSError) as error:
             raise InputError.of(file.name, f"is not Parquet, as its extension says: {_first_line(error)}") from None
-        self.facts = facts_in(self._schema, file)
+        self.facts = facts_in(footer.metadata or {}, file)
         names = _distinct(self._schema.names, file)
         self.columns = tuple(name for name in names if not name.startswith(PANDAS_INDEX))
 
@@ -116,9 +117,9 @@ def facts_metadata(facts: SourceFacts) -> dict[bytes, bytes]:
     return {FACTS: canonical(facts).encode()}
 
 
-def facts_in(schema: pa.Schema, file: InputFile) -> SourceFacts | None:
+def facts_in(metadata: Mapping[bytes, bytes], file: InputFile) -> SourceFacts | None:
     """Read what `facts_metadata` wrote."""
-    written = (schema.metadata or {}).get(FACTS)
+    written = metadata.get(FACTS)
     if written is None:
         return None
     try:
