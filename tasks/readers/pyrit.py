@@ -398,7 +398,9 @@ class PyritSource(VerdictSource):
 
     def headlines(self) -> list[Headline]:
         """Set the attacks that PyRIT calls successful beside the conversations with a high score."""
-        outcomes = {str(name): n for name, n in self._database.rows(_OUTCOMES)}
+        if self.higher_is is None:
+            raise self._undeclared()
+        outcomes = {quoted(name).strip("'"): n for name, n in self._database.rows(_OUTCOMES)}
         others = ", ".join(f"{n} {name}" for name, n in outcomes.items() if name != "success")
         self.counts.clear()
         judged: Counter[str] = Counter()
