@@ -23,12 +23,12 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from core.data.problems import nearest, quoted
 from core.data.vocabulary import STATES, category_name
 from core.errors import InputError, Problem
-from tasks.readers.inspect_log import Grade, Sample, SampleParser, open_log
+from tasks.readers.inspect_log import Grade, Sample, SampleParser, open_log, shown
 from tasks.readers.verdicts import UNKNOWN, Cell, Headline, VerdictSource
 from tasks.storage import InputFile
 
@@ -50,9 +50,8 @@ class _Verdict:
     note: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
-    """What is remembered of a sample while others may have its id and epoch."""
+class _Run(NamedTuple):
+    """What is remembered of a sample, since others may have its id and epoch."""
 
     place: int
     scored: bool
@@ -108,6 +107,7 @@ class InspectSource(VerdictSource):
         self._scorers = self._chosen(survey)
         self._categories = [name for names in self._scorers.values() for name in names]
         self._absent = list(self._planned_and_absent(survey))
+        self._collapsed.update(incomplete=not self._log.complete, absent=len(self._absent))
         self.target = str(self._spec.get("model") or UNKNOWN)
         self.judge, self.fingerprint = self._judge()
 
@@ -326,7 +326,7 @@ class InspectSource(VerdictSource):
     # The tool's own figures.
 
     def _status(self) -> list[Headline]:
-        status = str(self._log.header.get("status", "no status"))[:40] if self._log.complete else "unfinished"
+        status = str(self._log.header.get("status") or "no status")[:40] if self._log.complete else "unfinished"
         if status == "success" and not self._absent:
             return []
         there = self._present - len(self._dropped)
@@ -336,11 +336,13 @@ class InspectSource(VerdictSource):
 
     def _samples(self, tally: _Means) -> Headline:
         named = {"total": "total_samples", "completed": "completed_samples"}
-        told = [f"{self._results[key]} {what}" for what, key in named.items() if key in self._results]
+        told = [f"{shown(self._results[key])} {what}" for what, key in named.items() if key in self._results]
         entries = _entries_in(self._results)
         counted = next((entry for entry in entries if entry.get("scored_samples") is not None), {})
         told += [
-            f"{counted[f'{what}_samples']} {what}" for what in ("scored", "unscored") if f"{what}_samples" in counted
+            f"{shown(counted[f'{what}_samples'])} {what}"
+            for what in ("scored", "unscored")
+            if f"{what}_samples" in counted
         ]
         return Headline(
             what="samples", tool=", ".join(told) or "no results", ours=tally.samples, why=self._why_counts(tally)
@@ -372,16 +374,17 @@ class InspectSource(VerdictSource):
                 yield self._mean(tally, str(what), str(name), str(scorer or name), str(reducer or "mean"), value)
 
     def _mean(self, tally: _Means, what: str, name: str, scorer: str, reducer: str, value: Any) -> Headline:
-        told = f"{value:.4f}" if isinstance(value, (int, float)) else str(value)[:40]
-        if scorer not in self._scorers or name not in self._scorers[scorer]:
+        figure = _figure(value)
+        told = shown(value) if figure is None else f"{figure:.6g}"
+        if name not in self._scorers.get(scorer, ()):
             return Headline(
                 what=what, tool=told, ours="not read", why="of another scorer, or of no category in a sample"
             )
         n, mean = tally.count[name], tally.mean(name)
-        ours = "no score" if mean is None else f"{mean:.4f} of {n} scored"
-        if mean is None or not isinstance(value, (int, float)):
+        ours = "no score" if mean is None else f"{mean:.6g} over {n} scored"
+        if mean is None or figure is None:
             return Headline(what=what, tool=told, ours=ours, why="" if mean is None else "the tool has no figure")
-        if abs(mean - value) <= TOLERANCE:
+        if abs(mean - figure) <= TOLERANCE:
             return Headline(what=what, tool=told, ours=ours)
         if reducer != "mean":
             why = f"the tool takes the {reducer} of a sample's epochs first; here every scored epoch counts by itself"
@@ -413,7 +416,7 @@ class _Survey:
         self._cluster_key = source.options.get("cluster")
         self._problems: list[Problem] = []
         self._runs: dict[int, _Run] = {}
-        self._numbered: dict[int, bool] = {}
+        self._ids: dict[bool, set[int]] = {False: set(), True: set()}
         self._uuids: dict[int, int] = {}
         self._lists: dict[str, None] = {}
         self._keys: dict[str, None] = {}
@@ -440,10 +443,12 @@ class _Survey:
 
     def _add(self, sample: Sample) -> None:
         self.present = max(self.present, sample.place)
-        if self._numbered.setdefault(hash(sample.trace_id), sample.numbered) != sample.numbered:
-            self._refuse(
-                sample, f"id {quoted(sample.trace_id)} is a number here and a text elsewhere; traces have texts"
-            )
+        trace = hash(sample.trace_id)
+        self._ids[sample.numbered].add(trace)
+        if trace in self._ids[not sample.numbered]:
+            here, elsewhere = ("number", "text") if sample.numbered else ("text", "number")
+            what = f"id {quoted(sample.trace_id)} is a {here} here and a {elsewhere} elsewhere; both would be one trace"
+            self._refuse(sample, what)
         for scorer, grade in sample.grades.items():
             names = self.categories.setdefault(scorer, {})
             for scores in (grade.scores, *(grade.turns or ())):
@@ -557,6 +562,15 @@ def _object(value: Any) -> dict[str, Any]:
 
 def _whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _figure(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
 
 
 def _model(value: Any) -> str | None:

@@ -114,7 +114,7 @@ def open_log(file: InputFile) -> Log:
     version = header.get("version")
     if isinstance(version, bool) or version not in VERSIONS:
         known = " or ".join(map(str, VERSIONS))
-        raise InputError.of(file.name, f"is a log of version {quoted(version)}; version {known} is expected")
+        raise InputError.of(file.name, f"is a log of version {shown(version)}; version {known} is expected")
     return log
 
 
@@ -312,7 +312,7 @@ class SampleParser:
         graded = float(value) if isinstance(value, bool) else GRADES.get(value, WORDS.get(value.lower()))
         if graded is not None:
             if not self.letters:
-                raise ValueError(f"{quoted(name)} is {quoted(value)}, which has no place on the declared scale")
+                raise ValueError(f"{quoted(name)} is {shown(value)}, which has no place on the declared scale")
             return graded
         try:
             number = float(value)
@@ -322,6 +322,11 @@ class SampleParser:
             off_menu.append(value)
             return None
         return number
+
+
+def shown(value: Any) -> str:
+    """Show what may be anything in a message: what is nested may be too deep to be shown."""
+    return "a list or object" if isinstance(value, (list, dict)) else quoted(value)
 
 
 def _finite(value: float | None) -> float | None:
@@ -334,9 +339,9 @@ def _finite(value: float | None) -> float | None:
 def _identity(item: Mapping[str, Any]) -> tuple[str, int]:
     trace, epoch = item.get("id"), item.get("epoch")
     if isinstance(trace, bool) or not isinstance(trace, (int, str)) or not str(trace).strip():
-        raise ValueError(f"its id is {quoted(trace)}; a text or a whole number is expected")
+        raise ValueError(f"its id is {shown(trace)}; a text or a whole number is expected")
     if isinstance(epoch, bool) or not isinstance(epoch, int) or not 1 <= epoch < 2**31:
-        raise ValueError(f"its epoch is {quoted(epoch)}; a whole number from 1 is expected")
+        raise ValueError(f"its epoch is {shown(epoch)}; a whole number from 1 is expected")
     return str(trace), epoch
 
 
