@@ -79,6 +79,8 @@ class Database:
                 yield from connection.execute(query, parameters)
         except sqlite3.DataError:
             raise InputError.of(self._file.name, f"holds a value of over {MAX_LINE} bytes") from None
+        except UnicodeDecodeError:  # of SQLite's own message, which quotes a damaged schema
+            raise InputError.of(self._file.name, "cannot be read: its schema is damaged") from None
         except sqlite3.Error as error:
             what = "takes longer to read than its size explains; is it crafted?"
             if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_INTERRUPT:

@@ -385,6 +385,18 @@ def test_what_is_no_database_is_refused(tmp_path: Path, fixture: Path) -> None:
     assert "m.db: cannot be read: 'database disk image is malformed'" in refusal(path)
 
 
+def test_a_schema_damaged_into_no_text_is_refused(filled: Memory) -> None:
+    content = filled.path.read_bytes()
+    named = b"tableEmbeddingDataEmbeddingData"
+    at = content.index(named)
+    damaged = bytearray(content)
+    damaged[at : at + len(named)] = b"table\xffmbeddingData\xffmbeddingData"
+    at = content.index(b'CREATE TABLE "EmbeddingData"')
+    damaged[at : at + 6] = b"CREASE"
+    filled.path.write_bytes(damaged)
+    assert "m.db: cannot be read: its schema is damaged" in refusal(filled.path)
+
+
 @pytest.mark.parametrize(
     ("statements", "message"),
     [
