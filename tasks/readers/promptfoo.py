@@ -13,7 +13,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from sys import intern
 from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
 
 from core.data.facts import Direction, SourceFacts
 from core.data.problems import counted, quoted
@@ -36,6 +40,9 @@ MAX_NAME = 300
 
 KEPT_TEXT = 500
 """Characters of a grader's reason that are kept."""
+
+KEPT_RANKS = 65_536
+"""Traces in a dict, before they are packed."""
 
 _ROWS = ("results", "results")
 _LARGE = (("results", "prompts"), ("results", "table"), *(("config", key) for key in ("prompts", "scenarios", "tests")))
@@ -87,12 +94,11 @@ class PromptfooSource(VerdictSource):
     TOOL: ClassVar[str] = "promptfoo"
     HIGHER_IS: ClassVar[Direction | None] = "better"
     OPTIONS: ClassVar[Mapping[str, str]] = {
-        "strict": "yes (default): a verdict whose pass and score contradict each other is unscored; no: the score counts"
+        "strict": "yes (default): a verdict that its own score contradicts is unscored; no: the score counts"
     }
     CANNOT_TELL: ClassVar[tuple[str, ...]] = (
         "a grader's reply without a verdict: promptfoo records it as a pass with score 1, like a real one",
-        "a failure of the judge in versions that do not mark it (graderError): unless it has promptfoo's own sentence "
-        + "for a reply that is no verdict, it stands as a fail with score 0",
+        "a failure of the judge in versions that do not mark it: all but a reply that is no verdict stand as fails",
         "whether an error of a row was the target's or, where promptfoo threw it, the judge's: it is target_error",
         "which repetition a row is: rows of the same variables, prompt and provider are numbered in the file's order",
         "the version of the judge, and what a grader that is a file does",
@@ -159,20 +165,17 @@ class PromptfooSource(VerdictSource):
     def _verdicts(self, problems: list[Problem]) -> Iterator[list[_Verdict]]:
         """Yield each row's verdicts in the order of turns."""
         self.turn_scope = "all"
-        ranks: dict[int, int] = {}
+        ranks = _Ranks()
         for place, row in self._rows(problems):
             try:
                 about = self._about(place, row)
-                rank = int(about.trace_id[:15], 16)  # an int is small: every key is remembered
-                about = replace(about, attempt=ranks.get(rank, 0))
-                found = self._of_row(about, row)
+                found = self._of_row(replace(about, attempt=ranks.of(about.trace_id)), row)
             except _NotReadableError as error:
                 self.problem(problems, place, str(error))
                 continue
             except RecursionError:
                 self.problem(problems, place, "is nested too deep")
                 continue
-            ranks[rank] = about.attempt + 1
             yield found
 
     def _rows(self, problems: list[Problem]) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -192,7 +195,7 @@ class PromptfooSource(VerdictSource):
         name = _short(_object(provider).get("id"))
         if not isinstance(variables, dict) or name is None or isinstance(index, bool) or not isinstance(index, int):
             raise _NotReadableError(
-                "is not a result of promptfoo: an object vars, a number promptIdx and a provider with an id are expected"
+                "is not a result of promptfoo: an object vars, a number promptIdx, a provider with an id are expected"
             )
         label = _short(_object(provider).get("label"))
         return Cell(
@@ -200,7 +203,7 @@ class PromptfooSource(VerdictSource):
             trace_id=_digest([variables, index, name])[:32],
             category="",
             score=None,
-            target=name if label in (None, name) else f"{name} ({label})",
+            target=intern(name if label in (None, name) else f"{name} ({label})"),
         )
 
     def _of_row(self, about: Cell, row: Mapping[str, Any]) -> list[_Verdict]:
@@ -300,7 +303,7 @@ class PromptfooSource(VerdictSource):
         else:
             name = self.TOOL
         judge, fingerprint = self._grader(row, assertion)
-        return replace(about, category=name, judge=judge, fingerprint=fingerprint)
+        return replace(about, category=intern(name), judge=judge, fingerprint=fingerprint)
 
     def _grader(self, row: Mapping[str, Any], assertion: Mapping[str, Any]) -> tuple[str, str]:
         """Find who judges: the assertion's, the test's, the default grader; rows alone do not say the last."""
@@ -314,7 +317,7 @@ class PromptfooSource(VerdictSource):
         rubric = next(filter(None, (place.get("rubricPrompt") for place in places)), None)
         name = (_short(provider.get("id")) or UNKNOWN).replace("@", "%40")  # what follows an @ is a version
         configured = rubric is not None or provider.keys() - {"id", "label"}
-        return f"{name}@{UNKNOWN}", _digest([provider, rubric]) if configured else UNKNOWN
+        return intern(f"{name}@{UNKNOWN}"), intern(_digest([provider, rubric])) if configured else UNKNOWN
 
     # Turns
 
@@ -391,6 +394,34 @@ class PromptfooSource(VerdictSource):
 
 class _NotReadableError(Exception):
     """Why a row cannot be read."""
+
+
+class _Ranks:
+    """How many rows of each trace came before, in 12 bytes a trace."""
+
+    def __init__(self) -> None:
+        self._recent: dict[int, int] = {}
+        self._keys: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
+        self._counts: npt.NDArray[np.uint32] = np.empty(0, np.uint32)
+
+    def of(self, trace_id: str) -> int:
+        """Return the rank of a trace's next row, from 0."""
+        key = int(trace_id[:16], 16)
+        rank = self._recent.get(key)
+        if rank is None:
+            at = int(np.searchsorted(self._keys, np.uint64(key)))
+            rank = int(self._counts[at]) if at < len(self._keys) and int(self._keys[at]) == key else 0
+        self._recent[key] = rank + 1
+        if len(self._recent) >= KEPT_RANKS:
+            self._pack()
+        return rank
+
+    def _pack(self) -> None:
+        keys = np.concatenate([np.fromiter(self._recent.keys(), np.uint64), self._keys])
+        counts = np.concatenate([np.fromiter(self._recent.values(), np.uint32), self._counts])
+        self._keys, first = np.unique(keys, return_index=True)  # of two counts, the recent one
+        self._counts = counts[first]
+        self._recent.clear()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
