@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,7 +54,7 @@ def command(name: str, texts: tuple[str, ...], output: Place, force: bool, rubri
     except KeyboardInterrupt:
         kept_not = "nothing was written" + ("" if no_cache else "; the same command goes on with the answers so far")
         click.echo(f"error: interrupted; {kept_not}", err=True)
-        sys.exit(EXIT_INTERRUPTED)
+        raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
     turns, judge = counted(judgement.table.num_rows, "turn"), judgement.judge
     screen = console()
     screen.print(words(f"{turns} judged by {judge} ({judge.fingerprint[:12]}): {output}"), soft_wrap=True)

@@ -11,9 +11,12 @@ import asyncio
 import hashlib
 import json
 import re
+import signal
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from core.errors import InputError, UnreachableError
@@ -127,6 +130,25 @@ def _completed(work: Coroutine[Any, Any, None]) -> None:
         pool.submit(asyncio.run, work).result()
 
 
+@contextmanager
+def _stopped_like_interrupted() -> Iterator[None]:
+    """Let SIGTERM do what asyncio does at Ctrl-C: cancel the round, which then ends in good order.
+
+    The command line has it raise `KeyboardInterrupt` wherever the process is, which would cut off what is on its way.
+    """
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGTERM) is not signal.default_int_handler
+    ):
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
 class _Round:
     """One round of questions."""
 
@@ -146,6 +168,10 @@ class _Round:
 
     async def run(self, sleep: Sleep) -> None:
         service = self._judge.service
+        with _stopped_like_interrupted():
+            await self._run(service, sleep)
+
+    async def _run(self, service: Service, sleep: Sleep) -> None:
         async with Connection.opened(service, self._traffic, sleep) as connection:
             tasks = [asyncio.create_task(self._work(connection)) for _ in range(min(service.concurrency, self._n))]
             try:

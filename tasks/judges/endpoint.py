@@ -30,6 +30,7 @@ from tasks.settings import Settings
 OPENAI = "https://api.openai.com/v1"
 MAX_BODY_BYTES = 1_000_000
 MAX_ERROR_BYTES = 64_000
+MIN_SECRET = 12
 JITTER_SEED = 20261130
 
 BASE_URL, MODEL, KEY, OPENAI_KEY = "ASSAY_JUDGE_BASE_URL", "ASSAY_JUDGE_MODEL", "ASSAY_JUDGE_API_KEY", "OPENAI_API_KEY"
@@ -162,9 +163,12 @@ class Service:
         return is_loopback(httpx.URL(self.url).host)
 
     def without_key(self, text: str) -> str:
-        """Take the key out of a text that came from the service."""
+        """Take the key out of a text that came from the service.
+
+        A short one is a placeholder, such as ``none``, for a service that wants no key; texts may well hold the word.
+        """
         secret = "" if self.key is None else self.key.get_secret_value()
-        return text.replace(secret, "[key]") if secret else text
+        return text.replace(secret, "[key]") if len(secret) >= MIN_SECRET else text
 
     def check_key(self) -> None:
         """See that there is a key, or need be none, before anything is sent.

@@ -178,7 +178,8 @@ class LlmJudge(ServiceJudge):
     @cached_property
     def _prompt(self) -> str:
         low, high = self.rubric.scale
-        form = {"rationale": "...", "scores": dict.fromkeys(self.categories, low)}
+        # No numbers in the example: a model leans towards those that it is shown.
+        rated = ", ".join(f"{json.dumps(name, ensure_ascii=False)}: <number>" for name in self.categories)
         described = (
             f"- {name}: {' '.join(text.split())}"
             for name, text in zip(self.categories, self.rubric.categories.values(), strict=True)
@@ -189,7 +190,7 @@ class LlmJudge(ServiceJudge):
             low=low,
             high=high,
             what=_WHAT[self.context],
-            form=json.dumps(form, ensure_ascii=False),
+            form=f'{{"rationale": "<text>", "scores": {{{rated}}}}}',
         )
 
     @cached_property
@@ -281,5 +282,4 @@ def _wrong(error: ValidationError) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Bring a rationale into one line of characters that a file can hold."""
-    return " ".join(text.encode("utf-8", "replace").decode("utf-8").split())
+    return " ".join(text.split())
