@@ -13,7 +13,16 @@ Rules
 - An error is ``target_error`` and an invalidation ``unscored``, in every category, even beside scores.
 - Runs of one sample and epoch: equal outcomes are one; of different ones the only scored run stands, else the last.
   Two that are scored and differ are refused.
-- Samples that were planned and are absent are ``missing``.
+- Samples that were planned and are absent are ``missing``. Old logs say how many, not which: those are ``(absent 1)``
+  and so on.
+
+Counts
+------
+``duplicates``, ``reruns``: runs that do not stand. ``failed_tries``: earlier tries of a sample that ended in an error.
+``incomplete``: 1 for a log without an end. ``absent``: planned samples that are not there. ``invalidated``,
+``scores_beside_errors``, ``edited_scores``, ``texts_that_are_no_grade``, ``reason ...``: scores and samples with that.
+With ``turns``: scores whose metadata lists none (``turns_not_listed``: missing), lists of another length than the
+target's messages (``turns_that_do_not_match``), values that no turn has as its worst (``values_unlike_their_turns``).
 """
 
 from __future__ import annotations

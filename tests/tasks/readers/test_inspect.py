@@ -245,6 +245,16 @@ def test_inspects_own_reader_sees_the_same_samples(name: str, logs: Path) -> Non
     assert sorted(ours.values(), key=str) == sorted(without_nan, key=str)
 
 
+@pytest.mark.e2e
+@pytest.mark.parametrize("value", ["C", "I", "P", "N", True, False, "yes", "No", "TRUE", "false", "0.25", 1, 0.125])
+def test_grades_are_the_numbers_that_inspect_makes_of_them(value: Any, tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scorer = pytest.importorskip("inspect_ai.scorer")
+    (row,) = read(as_json(tmp_path / "a.json", [sample("a", {"value": value})]))
+    assert row["score"] == scorer.value_to_float()(value)
+
+
 def test_what_only_a_header_was_kept_of_is_refused(logs: Path, tmp_path: Path) -> None:
     assert "holds no samples" in refusal(logs / "upstream/log_with_nan.txt")
     assert "holds no samples" in refusal(as_eval(tmp_path / "a.eval", []))
