@@ -452,7 +452,7 @@ def check_report(summary: Mapping[str, Any]) -> RenderableType:
     return Group(*lines, *tables, *_tool_tables(summary))
 
 
-SHOWN_HEADLINES = 12
+SHOWN_HEADLINES = 8
 TOOL_PARTS = ("flagged at", "rates", "headlines", "cannot tell")
 """What `assay check` says of another tool's file beyond its contents."""
 
