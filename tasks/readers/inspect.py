@@ -392,7 +392,12 @@ class InspectSource(VerdictSource):
         n, mean = tally.count[name], tally.mean(name)
         ours = "no score" if mean is None else f"{mean:.6g} over {n} scored"
         if mean is None or figure is None:
-            return Headline(what=what, tool=told, ours=ours, why="" if mean is None else "the tool has no figure")
+            return Headline(
+                what=what,
+                tool=told,
+                ours=ours,
+                why="the tool has no figure" if figure is None else "no sample has a score",
+            )
         if abs(mean - figure) <= TOLERANCE:
             return Headline(what=what, tool=told, ours=ours)
         if reducer != "mean":

@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import re
+import tracemalloc
 import warnings
 from collections import Counter
 from collections.abc import Mapping
@@ -656,6 +657,13 @@ def test_headlines_say_why_a_mean_differs(entry: Row, ours: str, why: str, tmp_p
     assert bool(why) == bool(line.why)
 
 
+def test_a_mean_that_the_tool_has_of_samples_without_scores_is_told(tmp_path: Path) -> None:
+    results = {"scores": [{"name": "judge", "scorer": "judge", "metrics": {"accuracy": {"value": 0.0}}}]}
+    source = source_of(as_json(tmp_path / "a.json", [sample("a", 0.0, error=ERROR)], results=results))
+    *_, line = source.headlines()
+    assert (line.tool, line.ours, line.why) == ("0", "no score", "no sample has a score")
+
+
 def test_headlines_leave_the_counts_of_the_last_pass_alone(tmp_path: Path) -> None:
     source = source_of(as_json(tmp_path / "a.json", [sample("a", math.nan, error_retries=[ERROR])]))
     rows_of(source)
@@ -776,6 +784,22 @@ def test_a_member_that_no_memory_should_hold_is_refused(tmp_path: Path, monkeypa
     monkeypatch.setattr(archives, "MAX_MEMBER", 20_000)
     path = as_eval(tmp_path / "a.eval", [sample("a", 1.0, padding="x" * 30_000)])
     assert "at most 20000 are read" in refusal(path)
+
+
+@pytest.mark.parametrize("write", [as_json, as_eval])
+def test_samples_are_not_held_while_others_are_read(write: Any, tmp_path: Path) -> None:
+    samples = [sample(number, 0.5, store={"text": "x" * 40_000}) for number in range(500)]
+    path = write(tmp_path / ("a.eval" if write is as_eval else "a.json"), samples)
+    del samples
+    tracemalloc.start()
+    try:
+        source = source_of(path)
+        n_rows = sum(len(batch) for batch, _ in source.batches(source.columns))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert n_rows == 500
+    assert peak < 8 * 2**20  # of 20 MB
 
 
 def test_a_log_with_many_problems_is_given_up(tmp_path: Path) -> None:
