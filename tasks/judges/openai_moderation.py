@@ -98,12 +98,15 @@ class OpenAiModerationJudge(ServiceJudge):
         except ValidationError:
             raise UnusableError("is not a moderation with scores from 0 to 1") from None
         result = reply.results[0]
-        given = {name: score for name, score in result.category_scores.items() if score is not None}
-        absent = [native for natives in self.map.values() for native in natives if native not in given]
+        known = [native for natives in self.map.values() for native in natives]
+        absent = [native for native in known if native not in result.category_scores]
         if absent:
             return Answer.failed("judge_error", f"the answer has no score for {absent[0]}")
+        given = result.applied_scores
+        passed_over = [native for native in known if native not in given]
+        if passed_over:
+            return Answer.failed("unscored", f"the service did not apply {passed_over[0]} to the text")
         scores = {name: max(given[native] for native in natives) for name, natives in self.map.items()}
-        known = {native for natives in self.map.values() for native in natives}
         flagged = [name for name, flag in result.categories.items() if flag and name in known]
         rationale = f"flagged by the service: {', '.join(flagged)}" if flagged else "nothing flagged by the service"
         return Answer(verdict=Verdict(scores=scores, rationale=rationale), model=self.told_model(reply.model))
@@ -113,6 +116,16 @@ class _Result(BaseModel):
     model_config = ConfigDict(strict=True)
     categories: dict[str, bool | None] = {}
     category_scores: dict[str, Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None]
+    category_applied_input_types: dict[str, list[str] | None] = {}
+
+    @property
+    def applied_scores(self) -> dict[str, float]:
+        """Scores that are about the text: that of a category that was not applied to it is null, or says nothing."""
+        return {
+            name: score
+            for name, score in self.category_scores.items()
+            if score is not None and self.category_applied_input_types.get(name) != []
+        }
 
 
 class _Reply(BaseModel):
