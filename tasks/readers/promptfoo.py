@@ -41,7 +41,7 @@ MAX_NAME = 300
 KEPT_TEXT = 500
 """Characters of a grader's reason that are kept."""
 
-KEPT_RANKS = 65_536
+KEPT_RANKS = 16_384
 """Traces in a dict, before they are packed."""
 
 _ROWS = ("results", "results")
@@ -417,10 +417,14 @@ class _Ranks:
         return rank
 
     def _pack(self) -> None:
-        keys = np.concatenate([np.fromiter(self._recent.keys(), np.uint64), self._keys])
-        counts = np.concatenate([np.fromiter(self._recent.values(), np.uint32), self._counts])
-        self._keys, first = np.unique(keys, return_index=True)  # of two counts, the recent one
-        self._counts = counts[first]
+        keys = np.fromiter(self._recent.keys(), np.uint64)
+        order = np.argsort(keys)
+        keys, counts = keys[order], np.fromiter(self._recent.values(), np.uint32)[order]
+        at = np.searchsorted(self._keys, keys)
+        known = np.isin(keys, self._keys[at[at < len(self._keys)]])
+        self._counts[at[known]] = counts[known]
+        self._keys = np.insert(self._keys, at[~known], keys[~known])
+        self._counts = np.insert(self._counts, at[~known], counts[~known])
         self._recent.clear()
 
 
