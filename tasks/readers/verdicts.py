@@ -299,7 +299,8 @@ class VerdictSource(ABC):
                 self.problem(problems, cell.place, f"{what}; another one is declared with scale={low:g}..N or --scale")
                 continue
             score = (cell.score - low) / (high - low)
-            yield replace(cell, score=1.0 - score if self.higher_is == "better" else score)
+            score = 1.0 - score if self.higher_is == "better" else score
+            yield cell if score == cell.score else replace(cell, score=score)
 
     def _named(self, cells: Iterator[Cell]) -> Iterator[Cell]:
         """Name categories as the user wants; the highest score of those that become one."""
@@ -315,7 +316,8 @@ class VerdictSource(ABC):
                 if name is not None:
                     found.setdefault(name, []).append(cell)
             for name, natives in found.items():
-                yield replace(_worst(natives), category=name)
+                worst = _worst(natives)
+                yield worst if worst.category == name else replace(worst, category=name)
 
 
 def _worst(cells: Sequence[Cell]) -> Cell:
