@@ -84,7 +84,7 @@ class Settings(BaseSettings):
     judge_map: Path | None = None
     judge_concurrency: int = Field(default=8, ge=1, le=256)
     judge_requests_per_minute: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    judge_attempts: int = Field(default=6, ge=1, le=20)
+    judge_attempts: int = Field(default=8, ge=1, le=20)
     judge_timeout: float = Field(default=60.0, gt=0, allow_inf_nan=False)
     judge_backoff: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     judge_max_wait: float = Field(default=60.0, ge=0, allow_inf_nan=False)

@@ -115,7 +115,7 @@ class Service:
     key: SecretStr | None = None
     concurrency: int = 8
     requests_per_minute: float | None = None
-    attempts: int = 6
+    attempts: int = 8
     timeout: float = 60.0
     backoff: float = 1.0
     max_wait: float = 60.0
@@ -387,7 +387,7 @@ class Connection:
 
     def _wait(self, state: RetryCallState, request: str) -> float:
         error = None if state.outcome is None else state.outcome.exception()
-        if isinstance(error, PassingError) and error.wait is not None:
+        if isinstance(error, PassingError) and error.wait:  # 0 says nothing: at once is what has just failed
             return min(error.wait, self.service.max_wait)
         drawn = random.Random(f"{JITTER_SEED}:{request}:{state.attempt_number}").random()  # noqa: S311 (no secret)
         longest = min(self.service.max_wait, self.service.backoff * 2.0 ** (state.attempt_number - 1))

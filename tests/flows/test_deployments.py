@@ -133,6 +133,7 @@ def test_every_instrument_of_the_deployments_can_be_read_and_is_named_as_its_fil
     from flows.orchestration import SPECS, instrument_named
 
     paths = sorted((project / SPECS).glob("*.yaml"))
+    paths.remove(project / SPECS / "rubric.yaml")  # what a judge judges by; read in tests/tasks/judges
     assert paths
     for path in paths:
         assert load_instrument(path).name == path.stem

@@ -98,7 +98,7 @@ def test_a_text_that_stands_once_a_category_is_judged_once(judge: Any) -> None:
 def test_a_judge_that_is_not_registered_is_refused_with_those_that_are(assay: Any, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("trace_id,text\nx,one\n")
     outcome = assay("judge", "oracle", tmp_path / "t.csv", "-o", tmp_path / "s.parquet")
-    assert (outcome.code, "no such judge is registered (assay.judges: lexical)" in outcome.err) == (2, True)
+    assert (outcome.code, "no such judge is registered (assay.judges: lexical, llm, " in outcome.err) == (2, True)
 
 
 def test_golden_texts_that_conflict_are_refused(assay: Any, tmp_path: Path) -> None:

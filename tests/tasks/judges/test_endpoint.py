@@ -227,7 +227,7 @@ def test_waits_double_up_to_a_bound_with_a_jitter_that_a_seed_decides(server: Mi
             waited.append(seconds)
             await asyncio.sleep(0)
 
-        server.then(*[error(500)] * 5)
+        server.then(*[error(500)] * 4, error(429, headers={"Retry-After": "0"}))  # which asks for nothing
         service = replace(make().service, attempts=6, backoff=1.0, max_wait=6.0)
         answers(LlmJudge(RUBRIC, service, sleep=sleep), "x 5")
         return waited
