@@ -24,6 +24,7 @@ from core.instrument.spec import UNKNOWN
 from tasks.judges import Answer, Context, Prices, Question, Traffic, Verdict
 from tasks.judges.endpoint import Connection, PassingError, RefusedError, Service, Sleep, UnusableError
 from tasks.judges.journal import text_digest
+from tasks.judges.samples import combined
 
 MAX_EXHAUSTED = 3
 """Texts in a row that the service leaves unanswered, attempt by attempt, before it counts as unreachable."""
@@ -107,11 +108,16 @@ class ServiceJudge(ABC):
         return model if known else None
 
     def score(self, texts: Sequence[str]) -> Iterator[Verdict]:
-        """Judge each text once, keeping nothing; the verdicts come in the order of the texts, at the end."""
-        found: dict[int, Verdict] = {}
-        questions = [Question(text=text, digest=text_digest(text), sample=i) for i, text in enumerate(texts)]
-        self.ask(questions, lambda question, answer: found.update({question.sample: answer.verdict}), Traffic())
-        return (found[i] for i in range(len(texts)))
+        """Judge each text, keeping nothing; the verdicts come in the order of the texts, at the end."""
+        found: dict[tuple[str, int], Verdict] = {}
+        digest_of = {text: text_digest(text) for text in texts}
+        samples = range(self.samples)
+        self.ask(
+            [Question(text=text, digest=digest, sample=i) for text, digest in digest_of.items() for i in samples],
+            lambda question, answer: found.update({(question.digest, question.sample): answer.verdict}),
+            Traffic(),
+        )
+        return (combined([found[digest_of[text], i] for i in samples]) for text in texts)
 
     def ask(self, questions: Sequence[Question], take: Callable[[Question, Answer], None], traffic: Traffic) -> None:
         """Put all questions and hand over each answer as it comes; see `tasks.judges.AskingJudge`."""
@@ -199,44 +205,40 @@ class _Round:
             self._give_up_if_hopeless()
 
     async def _answer(self, connection: Connection, question: Question) -> Answer:
+        """Put a question, and count what tells whether the service is there and is the right one."""
+        try:
+            answer = await self._asked(connection, question)
+        except PassingError as error:
+            if error.whose == "service":
+                raise self._unreachable(error.reason) from None
+            self._unanswered.append(error.reason)
+            attempts = self._judge.service.attempts
+            return Answer.failed("judge_error", f"no answer in {attempts} attempts: {error.reason}")
+        self._answered += 1
+        self._unanswered.clear()
+        if answer.verdict.state == "judge_error":
+            self._unusable.append(answer.verdict.rationale)
+        else:
+            self._unusable.clear()
+        return answer
+
+    async def _asked(self, connection: Connection, question: Question) -> Answer:
+        """Put a question, in another form if the service does not know the first."""
         judge, form = self._judge, self._judge.form
         while True:
             try:
                 content = await connection.post(judge.body(question.text, form), f"{question.digest}:{question.sample}")
-                answer = judge.read(content)
-            except RefusedError as error:
-                if error.of_the_form and form + 1 < judge.FORMS:
-                    form += 1
-                    judge.form = max(judge.form, form)
-                    self._traffic.retries += 1
-                    continue
-                if error.of_the_content:
-                    return self._of_use(Answer.failed("unscored", f"the service's filter refuses the text: {error}"))
-                return self._of_no_use(f"the request is refused: {error}")
+                return judge.read(content)
             except UnusableError as error:
-                return self._of_no_use(f"the answer {error}")
-            except PassingError as error:
-                if error.whose == "service":
-                    raise self._unreachable(error.reason) from None
-                self._unanswered.append(error.reason)
-                return Answer.failed("judge_error", f"no answer in {judge.service.attempts} attempts: {error.reason}")
-            return self._of_use(answer) if answer.verdict.state != "judge_error" else self._of_no_use_but(answer)
-
-    def _of_use(self, answer: Answer) -> Answer:
-        self._answered += 1
-        self._unanswered.clear()
-        self._unusable.clear()
-        return answer
-
-    def _of_no_use(self, reason: str) -> Answer:
-        return self._of_no_use_but(Answer.failed("judge_error", reason))
-
-    def _of_no_use_but(self, answer: Answer) -> Answer:
-        """Count an answer that is there, and cannot be used."""
-        self._answered += 1
-        self._unanswered.clear()
-        self._unusable.append(answer.verdict.rationale)
-        return answer
+                return Answer.failed("judge_error", f"the answer {error}")
+            except RefusedError as error:
+                if error.of_the_content:
+                    return Answer.failed("unscored", f"the service's filter refuses the text: {error}")
+                if not error.of_the_form or form + 1 == judge.FORMS:
+                    return Answer.failed("judge_error", f"the request is refused: {error}")
+            form += 1
+            judge.form = max(judge.form, form)
+            self._traffic.retries += 1
 
     def _give_up_if_hopeless(self) -> None:
         if len(self._unanswered) >= MAX_EXHAUSTED:

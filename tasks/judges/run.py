@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,12 +21,12 @@ from core.data.vocabulary import SCORED, STATES
 from core.errors import InputError, UnreachableError
 from core.instrument.spec import UNKNOWN, JudgeIdentity
 from tasks.judges import Answer, AskingJudge, Judge, JudgingReport, Question, Traffic, Verdict
-from tasks.judges.journal import Journal, text_digest
+from tasks.judges.journal import Journal, Key, text_digest
+from tasks.judges.samples import combined, variances
 from tasks.storage import write_text
 from tasks.tables import Progress, no_progress
 
 CHUNK = 256
-SPREAD_DECIMALS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +103,7 @@ class _Inquiry:
         self._digests = [text_digest(text) for text in texts]
         self._times = Counter(self._digests)
         self._text_of = dict(zip(self._digests, texts, strict=True))
-        self._failures: dict[str, Verdict] = {}
+        self._failures: dict[Key, Verdict] = {}
         self.recalled = len(journal.known)
         self.traffic = Traffic()
         self.questions = [
@@ -146,8 +145,7 @@ class _Inquiry:
             self._same_model(answer.model)
             self._journal.add(question, verdict, answer.model)
         else:
-            before = self._failures.get(question.digest, verdict)
-            self._failures[question.digest] = min(before, verdict, key=lambda failed: STATES.index(str(failed.state)))
+            self._failures[question.digest, question.sample] = verdict
         self._open[question.digest] -= 1
         if not self._open[question.digest]:
             self._progress(self._times[question.digest])
@@ -169,34 +167,17 @@ class _Inquiry:
 
     def verdicts(self) -> list[Verdict]:
         """Return the verdict on each text, in order."""
-        found = {digest: self._verdict(digest) for digest in self._text_of}
+        found = {digest: combined(self._samples(digest)) for digest in self._text_of}
         return [found[digest] for digest in self._digests]
 
+    def variances(self) -> Mapping[str, float]:
+        """Return each category's variance of repeated judging."""
+        return variances(map(self._samples, self._text_of))
+
     def _samples(self, digest: str) -> list[Verdict]:
-        return [self._journal.known[digest, sample] for sample in range(self._judge.samples)]
-
-    def _verdict(self, digest: str) -> Verdict:
-        """Return the mean of all samples; one that failed leaves the text without a score."""
-        if not self._is_scored(digest):
-            return self._failures[digest]
-        samples = self._samples(digest)
-        if len(samples) == 1:
-            return samples[0]
-        scores = {name: statistics.fmean(one.scores[name] for one in samples) for name in self._judge.categories}
-        spreads = {name: statistics.stdev(one.scores[name] for one in samples) for name in self._judge.categories}
-        widest = max(spreads, key=lambda name: spreads[name])
-        told = f"[{len(samples)} samples, largest spread {widest} {spreads[widest]:.{SPREAD_DECIMALS}f}]"
-        return Verdict(scores=scores, rationale=f"{told} {samples[0].rationale}")
-
-    def variances(self) -> dict[str, float]:
-        """Return each category's variance of repeated judging, over the texts whose samples all came."""
-        scored = [self._samples(digest) for digest in self._text_of if self._is_scored(digest)]
-        if self._judge.samples == 1 or not scored:
-            return {}
-        return {
-            name: statistics.fmean(statistics.variance(one.scores[name] for one in samples) for samples in scored)
-            for name in self._judge.categories
-        }
+        known, failed = self._journal.known, self._failures
+        keys = [(digest, sample) for sample in range(self._judge.samples)]
+        return [known[key] if key in known else failed[key] for key in keys]
 
 
 def _inquired(

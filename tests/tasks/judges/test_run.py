@@ -272,6 +272,15 @@ def test_a_text_with_a_failed_sample_is_not_scored_and_only_that_sample_is_asked
     assert len(server.asked) == 4
 
 
+def test_a_judge_that_is_called_by_itself_takes_the_mean_of_its_samples_too(
+    server: MisbehavingServer, make: Make
+) -> None:
+    server.on("a", *samples_of(2, 4, 9))
+    judge = make(samples=3, of_service={"concurrency": 1})
+    assert [verdict.scores["hate"] for verdict in judge.score(["a", "b 1", "a"])] == pytest.approx([0.5, 0.1, 0.5])
+    assert len(server.asked) == 6
+
+
 def test_a_failure_tells_more_than_a_refusal(server: MisbehavingServer, run: Run, make: Make) -> None:
     server.on("a", completion(None, refusal="no"), completion("nonsense"))
     assert column(run(frame("a"), make(samples=2, of_service={"concurrency": 1})), "state") == ["judge_error"]
