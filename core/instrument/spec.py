@@ -257,8 +257,8 @@ class DeclaredRates:
         for name in ("n_positive", "n_negative"):
             if getattr(self, name) < 1:
                 raise UndefinedError(name, getattr(self, name), "how many traces are behind it? At least 1")
-        if self.threshold is not None and not 0.0 <= self.threshold <= 1.0:
-            raise UndefinedError("threshold", self.threshold, "must lie in [0, 1]")
+        if self.threshold is not None and not 0.0 < self.threshold <= 1.0:
+            raise UndefinedError("threshold", self.threshold, "must lie in (0, 1]; at 0 every trace is flagged")
         if not self.source.strip():
             raise UndefinedError("source", self.source, "say where the figure comes from")
 
