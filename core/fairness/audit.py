@@ -93,7 +93,7 @@ def audit_predictions(spec: AuditSpec, table: Any) -> PredictionAudit:
         n_rows=tensor.n_rows,
         n_scored=n_scored,
         n_labelled=int(tensor.counts[:, :MISSING, :MISSING].sum()),
-        unscored_share=1.0 - n_scored / tensor.n_rows,
+        unscored_share=(tensor.n_rows - n_scored) / tensor.n_rows,
         clustered=tensor.clusters is not None,
         n_clusters=None if tensor.clusters is None else len(np.unique(tensor.clusters.cluster)),
         confidence_level=spec.confidence_level,

@@ -64,7 +64,7 @@ def survey(
 ) -> dict[str, Any]:
     """Return the fields of a `Survey` that counts, spec and judge give."""
     attempted = counts.accounting["attempted"]
-    unscored = 1.0 - counts.accounting[SCORED] / attempted if attempted else 0.0
+    unscored = (attempted - counts.accounting[SCORED]) / attempted if attempted else 0.0  # 2 of 40 is .05, no more
     return {
         "instrument": spec.instrument,
         "target": spec.target,
