@@ -717,12 +717,22 @@ def test_r19_a_null_score_is_unscored(lab: Lab) -> None:
 def test_r19_a_truncated_file_is_refused_by_its_place(
     reader: str, name: str, expected: str, interop: Path, lab: Lab
 ) -> None:
-    """Complaint: a crashed run is read as a short one. Cut in two, a file is refused, with the line where it has lines."""
+    """Complaint: a crashed run is read as a short one. Cut in two, a file is refused, with its line if it has lines."""
     content = (interop / name).read_bytes()
     path = lab.file(f"cut{Path(name).suffix}", content[: len(content) // 2])
     outcome = run_assay("check", f"{reader}:{path}")
     refused(outcome)
     assert re.search(expected, outcome.err), outcome.err
+
+
+def test_r19_a_run_that_broke_off_between_lines_says_so(interop: Path, lab: Lab) -> None:
+    """Complaint: a crashed run is read as a short one. Without its last lines a garak report is read, and named so."""
+    whole = (interop / "garak/generated/sim.report.jsonl").read_text().splitlines(keepends=True)
+    last = max(i for i, line in enumerate(whole) if '"entry_type": "attempt"' in line)
+    found = checked(f"garak:{lab.file('cut.jsonl', ''.join(whole[: last + 1]))}")
+    assert found["collapsed"]["incomplete"] == 1
+    assert found["headlines"][0]["tool"] == "no completion line"
+    assert "incomplete" not in checked(f"garak:{interop}/garak/generated/sim.report.jsonl")["collapsed"]
 
 
 def test_r20_repeated_judging_reports_its_variance(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
