@@ -131,16 +131,16 @@ def _bug(error: Exception) -> str:
 
 
 def _reader_hint(error: AssayError, given: list[str]) -> str:
-    """Name the reader of a published set that was read without it."""
+    """Name the reader that knows a file which was read without it."""
     if not isinstance(error, InputError):
         return ""
-    from tasks.readers.published import reader_of
+    from tasks.readers.recognised import reader_of
 
     hints = []
     for source in dict.fromkeys(problem.source for problem in error.problems):
         reader = reader_of(Path(source))
-        if reader is not None and not any(item.partition(":")[0] == reader for item in given):
-            hints.append(f"{source} is a published set that assay knows: give it as {reader}:{source}")
+        if reader is not None and not any(item.partition(":")[0].partition(",")[0] == reader for item in given):
+            hints.append(f"{source} looks like a file that assay has a reader for: give it as {reader}:{source}")
     return "\n".join(hints)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -334,5 +333,5 @@ def track(
         tracked = log(written, uri, register=register, promotion=promotion)
     except KeyboardInterrupt:
         click.echo(f"interrupted; the record is kept: {written.path}; `assay sync` uploads it", err=True)
-        sys.exit(EXIT_INTERRUPTED)
+        raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
     console(stderr=as_json).print(tracked_report(tracked), soft_wrap=True)

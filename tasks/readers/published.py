@@ -36,7 +36,7 @@ READER_OF = {HATECHECK_SHA256: "hatecheck", OPENAI_MODERATION_SHA256: "openai-mo
 MAX_PUBLISHED_BYTES = 10_000_000
 
 
-def reader_of(path: Path) -> str | None:
+def published_reader_of(path: Path) -> str | None:
     """Recognise a published set by its content; None for any other file, or none that can be read."""
     try:
         published = path.is_file() and path.stat().st_size <= MAX_PUBLISHED_BYTES

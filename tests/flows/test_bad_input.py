@@ -215,7 +215,7 @@ def test_a_published_set_read_without_its_reader_is_recognised(
 ) -> None:
     path = bench.file("cases.csv", "case_id,test_case,label_gold\n7,words,hateful\n")
     monkeypatch.setattr("tasks.readers.published.READER_OF", {file_digest(path): "hatecheck"})
-    hint = f"{path} is a published set that assay knows: give it as hatecheck:{path}"
+    hint = f"{path} looks like a file that assay has a reader for: give it as hatecheck:{path}"
     bench.refused(bench.calibrate(golden=path), hint)
     assert hint not in assay("check", f"hatecheck:{path}").err
 

@@ -18,7 +18,7 @@ __all__ = ["few_melded_draws"]
 pytestmark = [pytest.mark.usefixtures("few_melded_draws"), pytest.mark.slow]
 
 SEED = 20261129
-REPLICATIONS = 1500  # Monte-Carlo error .0056 at .95, .0129 at .5
+REPLICATIONS = 600  # Monte-Carlo error .0089 at .95, .0204 at .5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,14 +116,14 @@ def test_shared_calibration_has_the_coverage_width_and_power_of_the_reference(ce
     found = simulated(cell, ("separate", "unpaired", "paired"))
     print(cell, *found.items(), sep="\n")
     for kind, (coverage, width, rejection) in zip(found, TABLE[cell], strict=True):
-        assert found[kind].coverage == pytest.approx(coverage, abs=0.02), kind
-        assert found[kind].coverage >= 0.935, kind
+        assert found[kind].coverage == pytest.approx(coverage, abs=0.025), kind
+        assert found[kind].coverage >= 0.925, kind
         assert found[kind].width == pytest.approx(width, rel=0.02), kind
         error = np.sqrt(rejection * (1 - rejection) * (1 / REPLICATIONS + 1 / 4000))
         assert found[kind].rejection == pytest.approx(rejection, abs=3 * error + 0.012), kind
     if cell.baseline == cell.candidate:
-        assert found["paired"].verdicts <= 0.062
-        assert found["unpaired"].verdicts <= 0.065
+        assert found["paired"].verdicts <= 0.07
+        assert found["unpaired"].verdicts <= 0.075
 
 
 @pytest.mark.parametrize(("baseline", "candidate"), [(0.3, 0.2), (0.3, 0.3)])
