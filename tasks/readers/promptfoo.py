@@ -106,7 +106,7 @@ class PromptfooSource(VerdictSource):
         "other categories than the row's own: a rate over all categories needs a map that makes them one",
     )
     ROWS_ALONE: ClassVar[tuple[str, ...]] = (
-        "promptfoo's version, the judge and its configuration, promptfoo's own totals: .jsonl holds the rows alone",
+        "promptfoo's version, its own totals, and a judge that no row names: .jsonl holds the rows alone",
     )
 
     def __init__(self, file: InputFile) -> None:
@@ -306,9 +306,10 @@ class PromptfooSource(VerdictSource):
         return replace(about, category=intern(name), judge=judge, fingerprint=fingerprint)
 
     def _grader(self, row: Mapping[str, Any], assertion: Mapping[str, Any]) -> tuple[str, str]:
-        """Find who judges: the assertion's, the test's, the default grader; rows alone do not say the last."""
-        if self._document is None:
-            return f"{UNKNOWN}@{UNKNOWN}", UNKNOWN
+        """Find who judges: the assertion's, the test's, the default grader.
+
+        promptfoo writes the default test's options into each test, so that rows alone mostly name the grader.
+        """
         default = _object(self._config.get("defaultTest"))
         options = _object(default.get("options"))
         own = _object(_object(row.get("testCase")).get("options"))
