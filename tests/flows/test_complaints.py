@@ -79,8 +79,10 @@ class Lab:
         return outcome.record["result"]
 
     def tried(self, path: Path, *options: object, calibration: Path | None = None, name: str = "m") -> Outcome:
-        given = ("--calibration", calibration or self.calibration, "-o", self.folder / f"{name}.json", "--json")
-        return run_assay("measure", path, *given, *options)
+        known = calibration or self.calibration
+        return run_assay(
+            "measure", path, "--calibration", known, "-o", self.folder / f"{name}.json", "--json", *options
+        )
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +120,10 @@ def refused(outcome: Outcome, *expected: str) -> None:
 
 # --- R1 to R20 --------------------------------------------------------------------------------------------------------
 
-FIXTURES = {  # source, units by state, and how many are flagged in some category whether or not they are fully scored
+# Source, units by state, and how many are flagged in some category, fully scored or not: inspect 4 in the first epoch
+# and 9 in the second; garak's hits; pyrit's conversations with any score; promptfoo 6 fails and 9 passes that score .5;
+# llama-guard's conversations with an "unsafe".
+FIXTURES = {
     "inspect": (
         "inspect:{}/inspect/generated/harm_multiturn.eval", {"scored": 40, "unscored": 4, "target_error": 4}, 13,
     ),
@@ -633,7 +638,7 @@ def report(n: int, filler: str) -> Iterator[str]:
 
 
 LARGE: dict[str, tuple[Callable[[int, str], Iterator[str]], int]] = {
-    "openai-moderation": (moderation, 1_100),
+    "openai-moderation": (moderation, 1_250),
     "garak": (report, 600),  # an answer stands there twice
 }
 HAS_PROC = Path("/proc/self/status").exists()
