@@ -113,6 +113,8 @@ def number_of(value: Any, what: str) -> float | None:
     BadItemError
         Anything else than a finite number.
     """
+    if type(value) is float and math.isfinite(value):  # nearly all are
+        return value
     if value is None:
         return None
     try:

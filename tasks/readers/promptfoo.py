@@ -169,7 +169,7 @@ class PromptfooSource(VerdictSource):
         for place, row in self._rows(problems):
             try:
                 about = self._about(place, row)
-                found = self._of_row(replace(about, attempt=ranks.of(about.trace_id)), row)
+                found = self._of_row(about._replace(attempt=ranks.of(about.trace_id)), row)
             except _NotReadableError as error:
                 self.problem(problems, place, str(error))
                 continue
@@ -210,7 +210,7 @@ class PromptfooSource(VerdictSource):
         last, attacks = self._turns(row)
         if last:
             self.turn_scope = "last"
-        final = [replace(item, cell=replace(item.cell, turn=last)) for item in self._final(about, row)]
+        final = [replace(item, cell=item.cell._replace(turn=last)) for item in self._final(about, row)]
         if not attacks:
             return final
         self._count_attacks(row, last, attacks)
@@ -220,7 +220,7 @@ class PromptfooSource(VerdictSource):
 
     def _hit(self, cell: Cell, turn: int) -> _Verdict:
         return _Verdict(
-            cell=replace(cell, turn=turn, score=self.scale[0], state=None, rationale="promptfoo: a successful attack"),
+            cell=cell._replace(turn=turn, score=self.scale[0], state=None, rationale="promptfoo: a successful attack"),
             failed=True,
         )
 
@@ -244,7 +244,7 @@ class PromptfooSource(VerdictSource):
             asserted = [item for item in _list(_object(row.get("testCase")).get("assert")) if _is_judge(item)]
             for assertion in asserted or [{}]:
                 cell = self._identified(about, row, assertion)
-                found.setdefault(cell.category, [_Verdict(cell=replace(cell, state=state or "unscored"), failed=False)])
+                found.setdefault(cell.category, [_Verdict(cell=cell._replace(state=state or "unscored"), failed=False)])
         self.counts["verdicts_collapsed"] += sum(map(len, found.values())) - len(found)
         return [self._worst(verdicts) for verdicts in found.values()]
 
@@ -260,19 +260,19 @@ class PromptfooSource(VerdictSource):
         cell = self._identified(about, row, component["assertion"])
         passed, reason = component.get("pass"), component.get("reason")
         if isinstance(reason, str) and reason:
-            cell = replace(cell, rationale=reason[:KEPT_TEXT])
+            cell = cell._replace(rationale=reason[:KEPT_TEXT])
         score = _number(component.get("score"))
         if self._failed_to_judge(component, score):
-            return _Verdict(cell=replace(cell, state="judge_error"), failed=False)
+            return _Verdict(cell=cell._replace(state="judge_error"), failed=False)
         if score is None or not isinstance(passed, bool):
             self.counts["verdicts_not_readable"] += 1
-            return _Verdict(cell=replace(cell, state="unscored"), failed=False)
+            return _Verdict(cell=cell._replace(state="unscored"), failed=False)
         if score == self.scale[0 if passed else 1]:
             self.counts["contradictions"] += 1
             if self._strict:
-                return _Verdict(cell=replace(cell, state="unscored"), failed=False)
+                return _Verdict(cell=cell._replace(state="unscored"), failed=False)
             passed = not passed
-        return _Verdict(cell=replace(cell, score=score), failed=not passed)
+        return _Verdict(cell=cell._replace(score=score), failed=not passed)
 
     def _failed_to_judge(self, component: Mapping[str, Any], score: float | None) -> bool:
         if _object(component.get("metadata")).get("graderError") is True:
@@ -303,7 +303,7 @@ class PromptfooSource(VerdictSource):
         else:
             name = self.TOOL
         judge, fingerprint = self._grader(row, assertion)
-        return replace(about, category=intern(name), judge=judge, fingerprint=fingerprint)
+        return about._replace(category=intern(name), judge=judge, fingerprint=fingerprint)
 
     def _grader(self, row: Mapping[str, Any], assertion: Mapping[str, Any]) -> tuple[str, str]:
         """Find who judges: the assertion's, the test's, the default grader.

@@ -17,7 +17,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,9 +38,8 @@ FAILED = 400
 """HTTP statuses from here on are errors."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """What an API said about one text.
+class Call(NamedTuple):
+    """What an API said about one text; a tuple, like `Cell`.
 
     Attributes
     ----------
@@ -67,17 +66,26 @@ class Call:
     model: str | None = None
     requested: str | None = None
 
-    def cell(self, category: str, score: float | None, state: str | None = None, **more: str | None) -> Cell:
+    def cell(
+        self,
+        category: str,
+        score: float | None,
+        state: str | None = None,
+        *,
+        judge: str | None = None,
+        rationale: str | None = None,
+    ) -> Cell:
         """Make a cell of this call."""
         return Cell(
             place=self.place,
             trace_id=self.trace_id,
-            turn=self.turn,
-            attempt=self.attempt,
             category=category,
             score=score,
             state=state,
-            **more,
+            turn=self.turn,
+            attempt=self.attempt,
+            judge=judge,
+            rationale=rationale,
         )
 
 
@@ -181,34 +189,36 @@ class ResponseSource(VerdictSource):
 
     def together(self, cell: Cell) -> Any:
         """One line is one call: two calls about one turn do not become one verdict unseen."""
-        return cell.unit, cell.place
+        return cell.place, cell.trace_id, cell.attempt, cell.turn
 
     def cells(self, problems: list[Problem]) -> Iterator[Cell]:
         """Yield the verdicts in the file's order."""
         called = False
-        natives: dict[str, None] = {}
+        natives: set[str] = set()
         for call in self.calls(problems):
             called = True
             try:
-                cells = list(self._cells_of(call))
+                cells = self._cells_of(call)
             except BadItemError as error:
                 self.problem(problems, call.place, str(error))
                 continue
-            natives.update((cell.category, None) for cell in cells)
-            if len(natives) > MAX_NATIVES:
-                raise self.refuse(f"names over {MAX_NATIVES} categories; {self.EXPECTED} is expected", line=call.place)
-            yield from cells
+            for cell in cells:
+                if cell.category not in natives:
+                    natives.add(cell.category)
+                    if len(natives) > MAX_NATIVES:
+                        what = f"names over {MAX_NATIVES} categories; {self.EXPECTED} is expected"
+                        raise self.refuse(what, line=call.place)
+                yield cell
         if not called and not problems:
             raise self.refuse(f"holds no responses; {self.EXPECTED} is expected")
 
-    def _cells_of(self, call: Call) -> Iterator[Cell]:
+    def _cells_of(self, call: Call) -> list[Cell]:
         if call.error is None:
-            yield from self.verdicts(call)
-        elif self.survey.retried(call):
+            return list(self.verdicts(call))
+        if self.survey.retried(call):
             self.counts["retries"] += 1
-        else:
-            for name in self.asked(call):
-                yield call.cell(name, None, "judge_error", rationale=call.error[:KEPT_TEXT])
+            return []
+        return [call.cell(name, None, "judge_error", rationale=call.error[:KEPT_TEXT]) for name in self.asked(call)]
 
     def calls(self, problems: list[Problem]) -> Iterator[Call]:
         """Yield all calls; items that are none become problems."""

@@ -267,7 +267,7 @@ class JsonLinesFile(_TextFile):
                     what = "is a JSON array; one JSON object a line is expected"
                     raise InputError.of(self.file.name, what, line=line)
                 try:
-                    item = json.loads(content, object_pairs_hook=_distinct_keys, parse_constant=str)
+                    item = _JSON.decode(content)
                     _refuse_half_characters(content, item)
                 except (ValueError, RecursionError) as error:
                     self._problem(problems, line, f"is not JSON: {_first_line(error)}")
@@ -344,6 +344,10 @@ def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(item) < len(pairs):
         raise ValueError("a key stands twice")
     return item
+
+
+_JSON = json.JSONDecoder(object_pairs_hook=_distinct_keys, parse_constant=str)
+"""Made once: `json.loads` makes one a line."""
 
 
 def _is_nested(name: str, value: Any) -> bool:

@@ -11,9 +11,10 @@ import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,7 @@ from core.data.facts import Direction, SourceFacts
 from core.data.problems import nearest, quoted
 from core.data.scores import NAME_COLUMN, VALUE_COLUMN, Kind
 from core.data.vocabulary import STATES, category_name
-from core.errors import InputError, Problem
+from core.errors import InputError, Problem, UndefinedError
 from core.inference.resampling import Ints
 from tasks.specs import load_spec
 from tasks.storage import InputFile
@@ -30,14 +31,17 @@ from tasks.storage import InputFile
 BATCH_CELLS = 32_768
 UNKNOWN = "unknown"
 KEPT_PROBLEMS = 200
+KEPT_NAMES = 4_096
+"""Names of categories that are remembered."""
 DIRECTIONS = ("worse", "better")
 
 _COLUMNS = ("attempt", "turn", "state", "cluster", "judge", "judge_fingerprint", "target", "rationale")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class Cell(NamedTuple):
     """What a judge said, or failed to say, about one turn in one category.
+
+    A tuple, since files hold millions: it is made four times as fast as a frozen dataclass.
 
     Attributes
     ----------
@@ -104,12 +108,22 @@ class CategoryMap:
         stands for all that are not named.
     left_out : tuple of str
         The tool's categories that are not wanted.
+
+    Raises
+    ------
+    UndefinedError
+        One of the tool's categories stands twice.
     """
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic)
 
     categories: Mapping[str, tuple[str, ...]]
     left_out: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        named = Counter(itertools.chain(self.left_out, *self.categories.values()))
+        if twice := [native for native, times in named.items() if times > 1]:
+            raise UndefinedError("categories", twice, "a category of the tool belongs to one category, or is left out")
 
     @property
     def name_of(self) -> dict[str, str | None]:
@@ -300,24 +314,30 @@ class VerdictSource(ABC):
                 continue
             score = (cell.score - low) / (high - low)
             score = 1.0 - score if self.higher_is == "better" else score
-            yield cell if score == cell.score else replace(cell, score=score)
+            yield cell if score == cell.score else cell._replace(score=score)
 
     def _named(self, cells: Iterator[Cell]) -> Iterator[Cell]:
         """Name categories as the user wants; the highest score of those that become one."""
+        name_of: Mapping[str, str | None] = {} if self.map is None else self.map.name_of
+
+        @lru_cache(KEPT_NAMES)
+        def named(native: str) -> str | None:
+            return name_of[native] if native in name_of else name_of.get(ALL, category_name(native))
+
         if self.map is None:
-            yield from (replace(cell, category=category_name(cell.category)) for cell in cells)
+            for cell in cells:
+                name = named(cell.category)
+                yield cell if name == cell.category else cell._replace(category=str(name))
             return
-        name_of = self.map.name_of
-        others = name_of.get(ALL)
         for _, unit in itertools.groupby(cells, self.together):
             found: dict[str, list[Cell]] = {}
             for cell in unit:
-                name = name_of.get(cell.category, others or category_name(cell.category))
+                name = named(cell.category)
                 if name is not None:
                     found.setdefault(name, []).append(cell)
             for name, natives in found.items():
-                worst = _worst(natives)
-                yield worst if worst.category == name else replace(worst, category=name)
+                worst = natives[0] if len(natives) == 1 else _worst(natives)
+                yield worst if worst.category == name else worst._replace(category=name)
 
 
 def _worst(cells: Sequence[Cell]) -> Cell:
@@ -351,10 +371,11 @@ def _batch(cells: Sequence[Cell], columns: Sequence[str], kind: Kind) -> Any:
         "attempt": ("attempt", pa.int64()),
         "turn": ("turn", pa.int64()),
     }
+    held = dict(zip(Cell._fields, zip(*cells, strict=True), strict=True))
     arrays = []
     for column in columns:
         attribute, kind_of_value = values.get(column, (column, pa.string()))
-        arrays.append(pa.array([getattr(cell, attribute) for cell in cells], kind_of_value))
+        arrays.append(pa.array(held[attribute], kind_of_value))
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 

@@ -325,6 +325,34 @@ def test_models_of_unseen_shape_give_their_own_categories(tmp_path: Path) -> Non
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("text", "harms"),
+    [
+        ("categories: {harm: [hate, violence], other: ['*']}", {"harm": 0.3, "other": 0.9}),
+        ("categories: {harm: [hate]}\nleft_out: ['*']", {"harm": 0.1}),
+        ("categories: {harm: ['*']}\nleft_out: [sexual]", {"harm": 0.3}),
+        ("categories: {harm: [hate]}", {"harm": 0.1, "violence": 0.3, "sexual": 0.9}),
+    ],
+)
+def test_a_map_of_ones_own_says_what_becomes_of_each_category(
+    tmp_path: Path, text: str, harms: dict[str, float]
+) -> None:
+    (tmp_path / "m.yaml").write_text(text)
+    items = [{"trace_id": "a", "response": moderated({"hate": 0.1, "violence": 0.3, "sexual": 0.9})}]
+    file = kept(tmp_path / "a.jsonl", items, "openai-moderation", map=str(tmp_path / "m.yaml"))
+    assert {row["category"]: row["score"] for row in rows(file)} == harms
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["categories: {a: [hate], b: [hate]}", "categories: {a: [hate]}\nleft_out: [hate]", "categories: {a: ['*', '*']}"],
+)
+def test_a_map_that_names_a_category_twice_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "m.yaml").write_text(text)
+    with pytest.raises(InputError, match="belongs to one category, or is left out"):
+        open_source(reading(tmp_path / "a.jsonl", "openai-moderation", map=str(tmp_path / "m.yaml")))
+
+
 @given(
     st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 2), st.booleans()), min_size=1, max_size=12),
     st.randoms(use_true_random=False),
