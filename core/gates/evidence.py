@@ -237,7 +237,7 @@ def _over_budget(parts: Sequence[Mapping[str, Any]], policy: Policy, own: float 
     for part in parts:
         share = _number(part.get("unscored_share"))
         if part.get("error_budget_exceeded") or (share is not None and share > budget):
-            unscored = "too many" if share is None else f"{share:.3g}"
+            unscored = "too many" if share is None else f"{share:.3g} (a share)"
             yield f"{unscored} of the units are not scored; the error budget is {budget:g}"
 
 

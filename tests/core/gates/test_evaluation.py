@@ -113,7 +113,7 @@ NOT_EVIDENCE: dict[str, tuple[Any, dict[str, Any], str]] = {
     "scale unknown": (record(), {"scale": "normalised"}, "and the record names none"),
     "version": (damaged(metric_version="2"), {"metric_version": 1}, "metric_version '1', and the record has '2'"),
     "no such record": (record(), {"schema": "audit"}, "no record of kind audit was given"),
-    "unscored": (record(unscored_share=0.2), {}, "0.2 of the units are not scored"),
+    "unscored": (record(unscored_share=0.2), {}, "0.2 (a share) of the units are not scored"),
     "over its own budget": (record(error_budget_exceeded=True), {}, "too many of the units are not scored"),
     "not comparable": (record(figure(verdict="not_comparable")), {}, "not comparable"),
     "weak certificate": (
