@@ -19,6 +19,7 @@ from core.fairness.outputs_spec import OutputsSpec
 from core.fairness.spec import AuditSpec, ColumnNames
 from core.records import FileReference
 from tasks.readers import Source
+from tasks.readers.embeddings import EmbeddedSource
 from tasks.storage import InputFile
 from tasks.tables import Progress, no_progress, open_all, raw_batches, references
 
@@ -295,7 +296,8 @@ def load_outputs(
     )
     log.stop_if_any()
     ignored = sorted({name for source in sources for name in source.columns if not _is_read(name)})
-    return LoadedOutputs(table=replace(table, ignored=tuple(ignored)), inputs=references(role, files, rows))
+    models = dict.fromkeys(source.model for source in sources if isinstance(source, EmbeddedSource) and source.model)
+    return LoadedOutputs(table=replace(table, ignored=tuple(ignored)), inputs=[*references(role, files, rows), *models])
 
 
 def _is_read(name: str) -> bool:

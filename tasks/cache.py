@@ -1,8 +1,9 @@
 """The result cache: a record that was derived from the same inputs, spec and code is not derived again.
 
-The key holds the inputs' places, readers and digests, the spec, a digest of all code that decides a figure, and the
-versions of the libraries that compute. A changed estimator therefore recomputes, which a cache keyed by the calling
-function alone would miss. An entry is a folder ``results/<key>`` in the cache folder with the record and its outputs.
+The key holds the inputs' places, readers and digests (also of the maps and models that they are read with), the spec, a
+digest of all code that decides a figure, and the versions of the libraries that compute. A changed estimator therefore
+recomputes, which a cache keyed by the calling function alone would miss. An entry is a folder ``results/<key>`` in the
+cache folder with the record and its outputs.
 """
 
 from __future__ import annotations
@@ -60,12 +61,16 @@ def result_key(schema: str, spec: Any, inputs: Mapping[str, Sequence[InputFile]]
         {
             "schema": schema,
             "spec": plain(spec),
-            "inputs": {role: [(file.uri, file_digest(file.path)) for file in files] for role, files in inputs.items()},
+            "inputs": {role: [_key_of(file) for file in files] for role, files in inputs.items()},
             "code": code_digest(),
             "libraries": libraries,
             "more": more,
         }
     )
+
+
+def _key_of(file: InputFile) -> tuple[Any, ...]:
+    return file.uri, file_digest(file.path), [file_digest(item) for item in file.beside]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

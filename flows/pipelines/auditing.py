@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from core.errors import InputError, Problem
+from core.errors import InputError, MismatchError, Problem
 from core.fairness.outputs_spec import OutputsSpec
 from core.fairness.spec import AuditSpec
 from core.records import FileReference, plain
@@ -18,6 +18,7 @@ from tasks.audits import LoadedOutputs, load_outputs, load_predictions
 from tasks.cache import Result, result_key, write_result
 from tasks.finder import InputFinder
 from tasks.readers import reader_names
+from tasks.readers.embeddings import MODEL
 from tasks.steps import Runner, direct
 from tasks.storage import InputFile, Place, file_digest, find_inputs
 from tasks.tables import Progress, no_progress
@@ -88,7 +89,7 @@ def _outputs(spec: OutputsSpec, inputs: AuditInputs, progress: Progress) -> tupl
         from core.fairness.text_comparison import compare_outputs
 
         change = plain(compare_outputs(spec, older[0].table, after.table))
-    read = [item for loaded in (after, *older) for item in loaded.inputs]
+    read = list(dict.fromkeys(item for loaded in (after, *older) for item in loaded.inputs))  # one model makes both
     return {**plain(audit_outputs(spec, after.table)), "comparison": change}, read
 
 
@@ -173,4 +174,9 @@ def audit_again(recorded: Mapping[str, Any], inputs: Sequence[Any], finder: Inpu
     named = {key: file for key in FILE_KEYS for file in finder.files(inputs, key)}
     spec = rebuilt(recorded, {key: file.path for key, file in named.items()})
     found = AuditInputs(data=finder.files(inputs, spec.kind), baseline=finder.files(inputs, BASELINE), named=named)
-    return derive_audit(spec, found, progress=progress)
+    derived = derive_audit(spec, found, progress=progress)
+    models = {item["sha256"] for item in inputs if item["role"] == MODEL}
+    for item in derived.inputs:
+        if item.role == MODEL and models and item.sha256 not in models:
+            raise MismatchError(f"{item.uri}: this model has changed since the record was made")
+    return derived

@@ -20,8 +20,12 @@ import pyarrow as pa
 from core.data.facts import SourceFacts
 from core.data.problems import nearest, quoted
 from core.errors import InputError
+from core.records import FileReference, digest
 from tasks.readers.table import open_table
-from tasks.storage import InputFile
+from tasks.storage import InputFile, file_digest
+
+MODEL = "model"
+"""Role of a model among a record's inputs."""
 
 CONFIG, TOKENIZER, VECTORS = "config.json", "tokenizer.json", "model.safetensors"
 MAX_CONFIG_BYTES = 1_000_000
@@ -39,6 +43,11 @@ class EmbeddedSource:
     """A table with an embedding of each text; one that has the column keeps it.
 
     A text without a token that the model knows, and an empty one, have no embedding.
+
+    Attributes
+    ----------
+    model : FileReference or None
+        The model that makes the embeddings; None for a table that has them.
 
     Parameters
     ----------
@@ -68,6 +77,7 @@ class EmbeddedSource:
         own = self._table.columns
         self.unit = self._table.unit
         self.columns = own if "embedding" in own else (*own, "embedding")
+        self.model: FileReference | None = None
         if "embedding" in own:
             return
         if "text" not in own:
@@ -75,6 +85,8 @@ class EmbeddedSource:
         if "model" not in file.options:
             raise InputError.of(file.name, f"say which model: embeddings,model=DIR:FILE. {_HOW}")
         _ = self._model  # a model that cannot be read is told now
+        folder = Path(file.options["model"])
+        self.model = FileReference(role=MODEL, uri=str(folder.resolve()), sha256=model_digest(folder))
 
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[Any, npt.NDArray[np.int64]]]:
         """Yield batches; embeddings are made of each batch's texts."""
@@ -99,6 +111,11 @@ class EmbeddedSource:
             return load_model(folder)
         except InputError as error:
             raise InputError.of(self.file.name, error.problems[0].message) from None
+
+
+def model_digest(folder: Path) -> str:
+    """Digest the three files that a model consists of."""
+    return digest({name: file_digest(folder / name) for name in (CONFIG, TOKENIZER, VECTORS)})
 
 
 def load_model(folder: Path) -> Any:

@@ -10,6 +10,9 @@ from core.errors import InputError, Problem
 from tasks.storage.address import S3Url, is_s3, place_of
 from tasks.storage.local import SUFFIXES, TOOL_SUFFIXES, local_files, unreadable
 
+PLACE_OPTIONS = ("map", "model")
+"""Options of readers that name a file or folder (or ``none``); records hold them with their whole paths."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputFile:
@@ -48,6 +51,13 @@ class InputFile:
         asked = "".join(f",{name}={value}" for name, value in self.options.items())
         return place if self.reader == "table" else f"{self.reader}{asked}:{place}"
 
+    @property
+    def beside(self) -> list[Path]:
+        """Files by which it is read: those that its options name, and those of the folders that they name."""
+        named = [Path(value) for name, value in self.options.items() if name in PLACE_OPTIONS]
+        found = [file for place in named for file in (sorted(place.iterdir()) if place.is_dir() else [place])]
+        return [file for file in found if file.is_file()]
+
 
 def find_inputs(arguments: Sequence[str], readers: Sequence[str]) -> list[InputFile]:
     """Turn ``[READER[,OPTION=VALUE...]:]PLACE`` arguments into files, in a fixed order.
@@ -66,6 +76,7 @@ def find_inputs(arguments: Sequence[str], readers: Sequence[str]) -> list[InputF
     for argument in arguments:
         try:
             reader, options, place = split_reader(argument, readers)
+            options = {name: _whole(name, value) for name, value in options.items()}
             found += [replace(item, reader=reader, options=options) for item in _inputs(place, argument, reader)]
         except InputError as error:
             problems += error.problems
@@ -108,6 +119,14 @@ def split_reader(argument: str, readers: Sequence[str]) -> tuple[str, dict[str, 
             raise InputError.of(argument, f"{item!r} is not an option of a reader; write {name},OPTION=VALUE:PATH")
         options[key] = value
     return name, options, rest
+
+
+def _whole(option: str, value: str) -> str:
+    """Make the place that an option names independent of the working folder, unless a URI could not hold it."""
+    if option not in PLACE_OPTIONS or value == "none" or not Path(value).exists():
+        return value
+    whole = str(Path(value).resolve())
+    return value if "," in whole or ":" in whole else whole
 
 
 def _inputs(place: str, argument: str, reader: str) -> list[InputFile]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tasks.builtin.outputs_sample import MODELS, outputs_sample
+from tasks.readers.embeddings import model_digest
 
 model2vec = pytest.importorskip("model2vec")
 
@@ -42,9 +44,36 @@ def test_divergence_is_audited_and_verified_on_the_models_embeddings(assay: Any,
     cds = found["result"]["cds"]
     assert cds["coverage"] == 1.0
     assert cds["value"] > 0.0
-    assert found["inputs"][0]["uri"] == argument
+    assert [item["uri"] for item in found["inputs"] if item["role"] == "outputs"] == [argument]
     assert assay("verify", record).code == 0
     assert assay("check", argument).code == 0
     refused = assay("audit", f"embeddings,model=no-such-model:{table}", "--spec",
                     tmp_path / "starter" / "outputs-audit.yaml")  # fmt: skip
     assert (refused.code, "is no folder on this machine" in refused.err) == (2, True)
+
+
+def test_a_record_says_which_model_and_verifies_from_another_folder_and_with_no_other_model(
+    assay: Any, tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert assay("init", tmp_path / "starter").code == 0
+    work, elsewhere = tmp_path / "work", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    shutil.copytree(model, work / "m")
+    for name, release in (("new", MODELS[0]), ("old", MODELS[1])):
+        pq.write_table(outputs_sample(release).drop_columns(["embedding"]), work / f"{name}.parquet")
+    monkeypatch.chdir(work)
+    outcome = assay(
+        "audit", "embeddings,model=m:new.parquet", "--baseline", "embeddings,model=m:old.parquet",
+        "--spec", tmp_path / "starter" / "outputs-audit.yaml", "--json", "-o", work / "audit.json",
+    )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    (named,) = (item for item in outcome.record["inputs"] if item["role"] == "model")
+    assert named["uri"] == str(work / "m")
+    assert named["sha256"] == model_digest(work / "m")
+    monkeypatch.chdir(elsewhere)
+    assert assay("verify", work / "audit.json").code == 0
+    config = work / "m" / "config.json"
+    config.write_text(config.read_text() + "\n")
+    changed = assay("verify", work / "audit.json")
+    assert changed.code == 1
+    assert "this model has changed since the record was made" in changed.err

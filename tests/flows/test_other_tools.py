@@ -180,3 +180,29 @@ def test_what_a_parquet_says_of_its_source_is_not_believed_blindly(assay: Any, g
         outcome = assay("check", out)
         assert outcome.code == 2
         assert "what it says of its source" in outcome.err
+
+
+def test_a_map_beside_the_working_folder_still_verifies_from_another(
+    assay: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, elsewhere = tmp_path / "work", tmp_path / "elsewhere"
+    work.mkdir()
+    elsewhere.mkdir()
+    lines, labels = [], ["trace_id,category,label"]
+    for i in range(40):
+        scores = {"hate": 0.9 if i % 2 else 0.1}
+        response = {"model": "omni-1", "results": [{"flagged": False, "category_scores": scores}]}
+        lines.append(json.dumps({"trace_id": f"t{i}", "response": response}))
+        labels.append(f"t{i},harm,{int(i % 2 == 0 if i % 10 == 3 else i % 2 == 1)}")
+    (work / "r.jsonl").write_text("\n".join(lines))
+    (work / "golden.csv").write_text("\n".join(labels))
+    (work / "m.yaml").write_text("categories: {harm: [hate]}")
+    monkeypatch.chdir(work)
+    argument = "openai-moderation,map=m.yaml:r.jsonl"
+    outcome = assay("calibrate", "golden.csv", "--scores", argument, "-o", "c.json", "--tracking-uri", "none")
+    assert outcome.code == 0, outcome.err
+    monkeypatch.chdir(elsewhere)
+    assert assay("verify", work / "c.json").code == 0
+    (work / "m.yaml").write_text("categories: {harm: [hate, sexual]}")
+    changed = assay("verify", work / "c.json")
+    assert (changed.code, "result.sources" in changed.err) == (1, True)

@@ -22,6 +22,7 @@ from tasks.archive import Written, load_record, write_record
 from tasks.cache import code_digest
 from tasks.judges.lexical import LexicalJudge
 from tasks.settings import settings
+from tasks.storage import InputFile
 
 SPEC = InstrumentSpec(name="small", categories=("harm",), optimism=OptimismSpec(method="none"))
 
@@ -281,3 +282,16 @@ def test_what_a_record_says_of_its_judge_does_not_come_from_another_entry(bench:
     named = replace(SPEC, judge=JudgeIdentity(name="guard", version="2"))
     assert bench.calibrate().document["result"]["judge"]["name"] == "unknown"
     assert bench.calibrate(named).document["result"]["judge"]["name"] == "guard"
+
+
+def test_another_map_or_model_is_another_result(tmp_path: Path) -> None:
+    for name in ("data.csv", "map.yaml", "model/a.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    options = {"map": str(tmp_path / "map.yaml"), "model": str(tmp_path / "model")}
+    file = InputFile(path=tmp_path / "data.csv", name="data.csv", reader="tool", options=options)
+    keys = [cache.result_key("s", SPEC, {"scores": [file]})]
+    for name in ("map.yaml", "model/a.json", "model/b.json"):
+        (tmp_path / name).write_text("y")
+        keys.append(cache.result_key("s", SPEC, {"scores": [file]}))
+    assert len(set(keys)) == 4

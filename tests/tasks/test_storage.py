@@ -174,3 +174,23 @@ def test_a_huge_file_is_not_read_as_a_record(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "a.json").write_text(" " * 11)
     with pytest.raises(InputError, match=r"is larger than 10 bytes; is this a record\?"):
         load_record(tmp_path / "a.json")
+
+
+def test_a_place_that_an_option_names_is_whole_in_records_and_other_values_stay(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def options(*asked: str) -> dict[str, str]:
+        (file,) = find_inputs([",".join(["tool", *asked]) + ":b.csv"], ["tool"])
+        return dict(file.options)
+
+    monkeypatch.chdir(folder)
+    for name in ("m.yaml", "none", "worse"):
+        (folder / name).write_text("x")
+    (folder / "a,b").mkdir()
+    assert options("map=m.yaml", "model=sub") == {"map": str(folder / "m.yaml"), "model": str(folder / "sub")}
+    assert options("map=none", "higher-is=worse") == {"map": "none", "higher-is": "worse"}
+    assert options("map=gone.yaml") == {"map": "gone.yaml"}
+    monkeypatch.chdir(folder / "a,b")
+    (folder / "a,b" / "m.yaml").write_text("x")
+    (folder / "a,b" / "b.csv").write_text("x")
+    assert options("map=m.yaml") == {"map": "m.yaml"}, "an option cannot hold a comma"
