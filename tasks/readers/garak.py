@@ -467,7 +467,7 @@ def _headlines(pair: tuple[str, str], told: _Told | None, ours: _Pair) -> Iterat
             what=f"{name}: attempts with a hit in any of {ours.k} outputs",
             tool="not reported" if told is None else told.attempts,
             ours=f"{ours.attempts.hits} of {counted(ours.attempts.scored, 'attempt')} with a scored output",
-            why="" if told is None else "the share alone stands there; an attempt counts once, however many outputs hit",
+            why="" if told is None else "the share alone stands there; an attempt counts once, however many hit",
         )
 
 
