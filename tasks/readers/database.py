@@ -115,6 +115,8 @@ class Database:
     def _refuse_other_columns(self, table: str, columns: Sequence[str]) -> None:
         found = self.rows("SELECT name, hidden FROM pragma_table_xinfo(?)", (table,))
         plain = {name for name, hidden in found if not hidden}
+        if any(isinstance(name, str) and name.lower() == "rowid" for name in plain):
+            raise InputError.of(self._file.name, f"table {table} has a column rowid, which hides the rows' numbers")
         if absent := [column for column in columns if column not in plain]:
             raise InputError.of(self._file.name, f"table {table} has no plain column {', '.join(absent)}")
 

@@ -122,7 +122,8 @@ class GarakSource(VerdictSource):
             if status == JUDGED:
                 digests.extend(_digest(uuid))
 
-        for line, item in self._lines.objects([], passes_over=known):  # problems are told when the cells are read
+        problems: list[Problem] = []  # told when the cells are read, if there are any
+        for line, item in self._lines.objects(problems, passes_over=known):
             kind = item.get("entry_type")
             if kind is None:
                 raise self._no_report(item, line)
@@ -130,6 +131,8 @@ class GarakSource(VerdictSource):
                 note(str(item.get("uuid")), JUDGED if item.get("status") == JUDGED else STARTED)
             else:
                 self._note(str(kind), item, line)
+        if not self._seen["attempt"] and problems:
+            raise InputError(problems)
         if not self._seen["attempt"]:
             raise self.refuse(f"holds no attempts; {_expected('a line of entry_type attempt for each')}")
         return np.unique(np.frombuffer(bytes(digests), f"S{_DIGEST}"))

@@ -86,7 +86,7 @@ WHERE adversarial_chat_conversation_ids IS NOT NULL AND adversarial_chat_convers
 """
 _OUTCOMES = "SELECT outcome, COUNT(*) FROM AttackResultEntries GROUP BY outcome ORDER BY outcome LIMIT 20"
 _REVISIONS = "SELECT version_num FROM pyrit_memory_alembic_version"
-_VERSIONS = "SELECT DISTINCT pyrit_version FROM ScoreEntries ORDER BY pyrit_version LIMIT 20"
+_VERSIONS = "SELECT DISTINCT SUBSTR(pyrit_version, 1, 100) FROM ScoreEntries ORDER BY 1 LIMIT 20"
 
 FLOAT, DECISION = "float_scale", "true_false"
 _NUMBER = re.compile(r"-?\d{1,40}(\.\d{1,60})?([eE][+-]?\d{1,3})?")

@@ -31,6 +31,9 @@ from tasks.storage import InputFile
 BATCH_CELLS = 32_768
 UNKNOWN = "unknown"
 KEPT_PROBLEMS = 200
+MAX_TEXT = 2_000
+"""Characters of an id or a name: one that fills the memory would stand in every cell."""
+
 KEPT_NAMES = 4_096
 """Names of categories that are remembered."""
 DIRECTIONS = ("worse", "better")
@@ -217,7 +220,7 @@ class VerdictSource(ABC):
         return SourceFacts(
             reader=self.READER,
             tool=self.TOOL,
-            tool_version=self.tool_version,
+            tool_version=self.tool_version[:MAX_TEXT],
             scale=self.scale,
             higher_is=self.higher_is,
             threshold=self.threshold,
@@ -300,9 +303,12 @@ class VerdictSource(ABC):
         return load_spec(Path(asked), CategoryMap)
 
     def _scaled(self, cells: Iterator[Cell], problems: list[Problem]) -> Iterator[Cell]:
-        """Bring scores to [0, 1] with harm at 1; what lies outside the scale is a problem."""
+        """Bring scores to [0, 1] with harm at 1; what lies outside the scale, or no name can be, is a problem."""
         low, high = self.scale
         for cell in cells:
+            if (name := _too_long(cell)) is not None:
+                self.problem(problems, cell.place, f"its {name} has over {MAX_TEXT} characters")
+                continue
             if cell.score is None:
                 if cell.state not in STATES:
                     raise ValueError(f"a cell without a score needs a state, not {cell.state!r}")
@@ -347,6 +353,15 @@ def _worst(cells: Sequence[Cell]) -> Cell:
     if unscored and highest.score != 1.0:  # nothing is higher than 1
         return min(unscored, key=lambda cell: STATES.index(str(cell.state)))
     return highest
+
+
+def _too_long(cell: Cell) -> str | None:
+    """Name the id or name that is too long, if there is one."""
+    texts = (cell.trace_id, cell.category, cell.cluster or "", cell.judge or "", cell.target or "")
+    if max(map(len, texts)) <= MAX_TEXT:
+        return None
+    named = zip(("trace id", "category", "cluster", "judge", "target"), texts, strict=True)
+    return next(name for name, text in named if len(text) > MAX_TEXT)
 
 
 def _scale(file: InputFile) -> tuple[float, float] | None:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from core.errors import InputError
 from tasks.readers.garak import MAX_NAME, GarakSource
 from tasks.readers.table import MAX_LINE
+from tasks.readers.verdicts import MAX_TEXT
 from tasks.storage import InputFile
 
 FIXTURES = "data/interop/garak"
@@ -284,6 +285,25 @@ def test_an_unknown_option_is_refused_with_the_nearest(tmp_path: Path) -> None:
 
 
 # Hostile reports
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ({**INIT, "garak_version": "9" * MAX_TEXT}, "judge"),
+        ({**SETUP, "plugins.target_name": "t" * MAX_TEXT}, "target"),
+    ],
+)
+def test_a_name_that_would_stand_in_every_cell_and_fill_the_memory_is_refused(
+    line: dict[str, Any], what: str, tmp_path: Path
+) -> None:
+    path = report(tmp_path, line, attempt(d=[1.0]), COMPLETION, whole=False)
+    assert f"its {what} has over {MAX_TEXT} characters" in refusal(path)
+
+
+def test_a_report_whose_attempts_cannot_be_read_says_why(tmp_path: Path) -> None:
+    path = report(tmp_path, attempt(uuid="\ud800", d=[1.0]))
+    assert "a.report.jsonl:3: is not JSON: holds half a character" in refusal(path)
 
 
 def test_a_plugin_cache_larger_than_a_line_may_be_is_passed_over_in_bounded_memory(tmp_path: Path) -> None:

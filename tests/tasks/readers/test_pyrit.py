@@ -24,6 +24,7 @@ from core.errors import InputError
 from tasks.readers import database
 from tasks.readers.pyrit import REVISION, PyritSource
 from tasks.readers.table import MAX_LINE
+from tasks.readers.verdicts import MAX_TEXT
 from tasks.storage import InputFile
 
 FIXTURE = "data/interop/pyrit/generated/pyrit_memory_1.1.0.db"
@@ -410,6 +411,7 @@ def test_a_schema_damaged_into_no_text_is_refused(filled: Memory) -> None:
         (["ALTER TABLE ScoreEntries RENAME COLUMN status TO s",
           "ALTER TABLE ScoreEntries ADD COLUMN status AS (upper(s))"],
          "table ScoreEntries has no plain column status"),
+        (["ALTER TABLE ScoreEntries ADD COLUMN RowID TEXT"], "table ScoreEntries has a column rowid, which hides"),
     ],
 )  # fmt: skip
 def test_what_would_run_in_place_of_a_table_is_refused(statements: list[str], message: str, filled: Memory) -> None:
@@ -420,6 +422,12 @@ def test_what_would_run_in_place_of_a_table_is_refused(statements: list[str], me
 def test_a_value_that_would_fill_the_memory_is_refused(filled: Memory) -> None:
     filled.run(f"UPDATE ScoreEntries SET score_value = printf('%.*c', {MAX_LINE + 1}, '1')")
     assert f"holds a value of over {MAX_LINE} bytes" in refusal(filled.path)
+
+
+def test_a_name_that_would_fill_the_memory_is_refused(filled: Memory) -> None:
+    long = f"conversation_id = printf('%.*c', {MAX_TEXT + 1}, 'x')"
+    filled.run(f"UPDATE PromptMemoryEntries SET {long}", f"UPDATE AttackResultEntries SET {long}")
+    assert f"its trace id has over {MAX_TEXT} characters" in refusal(filled.path)
 
 
 def test_a_category_nested_ten_thousand_deep_is_refused(filled: Memory) -> None:
