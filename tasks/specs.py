@@ -57,9 +57,11 @@ def read_yaml(path: Path) -> Any:
     """
     name = str(path)
     try:
-        if path.stat().st_size > MAX_SPEC_BYTES:
+        with path.open("rb") as file:
+            content = file.read(MAX_SPEC_BYTES + 1)  # a device has no size, and no end
+        if len(content) > MAX_SPEC_BYTES:
             raise InputError.of(name, f"is larger than {MAX_SPEC_BYTES} bytes; is this a spec?")
-        text = path.read_text(encoding="utf-8")
+        text = content.decode()
     except FileNotFoundError:
         raise InputError.of(name, "there is no such file") from None
     except UnicodeDecodeError:

@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from core.data.facts import Direction, SourceFacts
 from core.data.problems import nearest, quoted
-from core.data.scores import NAME_COLUMN, VALUE_COLUMN, Kind
-from core.data.vocabulary import STATES, category_name
+from core.data.scores import NAME_COLUMN, VALUE_COLUMN, Kind, reserved_name
+from core.data.vocabulary import RESERVED_CATEGORIES, STATES, category_name
 from core.errors import InputError, Problem, UndefinedError
 from core.inference.resampling import Ints
 from tasks.specs import load_spec
@@ -287,14 +287,25 @@ class VerdictSource(ABC):
         )
 
     def _map(self) -> CategoryMap | None:
+        found = self._asked_map()
+        for name in () if found is None else map(category_name, found.categories):
+            if not name:
+                raise self.refuse("a category of the map has no name")
+            if name in RESERVED_CATEGORIES:
+                raise self.refuse(reserved_name(name))
+        return found
+
+    def _asked_map(self) -> CategoryMap | None:
+        one, asked = self.file.options.get("category"), self.file.options.get("map")
+        if (one is not None) + (asked is not None) + bool(self.file.renamed) > 1:
+            raise self.refuse("categories are named in two ways; of category, map=FILE and --map one is enough")
         if self.file.renamed:
             grouped: dict[str, tuple[str, ...]] = {}
             for native, name in self.file.renamed.items():
                 grouped[name] = (*grouped.get(name, ()), native)
             return CategoryMap(categories=grouped)
-        if (one := self.file.options.get("category")) is not None:
+        if one is not None:
             return CategoryMap(categories={one: (ALL,)})
-        asked = self.file.options.get("map")
         if asked == "none":
             return None
         shipped = MAPS / f"{self.READER}.yaml"

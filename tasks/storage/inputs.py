@@ -82,12 +82,13 @@ def find_inputs(arguments: Sequence[str], readers: Sequence[str]) -> list[InputF
             problems += error.problems
     seen = set()
     for item in found:
+        if (reason := unreadable(item.path)) is not None:
+            problems.append(Problem(source=item.name, message=reason))
+            continue
         key = item.path.resolve()
         if key in seen:
             problems.append(Problem(source=item.name, message="is named twice; each file counts once"))
         seen.add(key)
-        if (reason := unreadable(item.path)) is not None:
-            problems.append(Problem(source=item.name, message=reason))
     if problems:
         raise InputError(problems)
     return found

@@ -153,6 +153,10 @@ def test_all_of_a_tools_categories_can_become_one(assay: Any, garak: Path, tmp_p
         ("garak,higher-is=up:{path}", "worse or better"),
         ("garak,scale=1:{path}", "scale=1"),
         ("garak,scale:{path}", "not an option of a reader"),
+        ("garak,category= :{path}", "has no name"),
+        ("garak,category=composite:{path}", "is reserved"),
+        ("garak,category=x,map=none:{path}", "named in two ways"),
+        ("garak,map=/dev/zero:{path}", "is this a spec?"),
         ("table,scale=0..1:{path}", "has no options"),
         ("hatecheck,x=1:{path}", "has no options"),
     ],
@@ -161,6 +165,15 @@ def test_options_that_mean_nothing_are_refused(assay: Any, garak: Path, argument
     outcome = assay("check", argument.format(path=garak))
     assert outcome.code == 2
     assert said in outcome.err
+
+
+@pytest.mark.parametrize("options", [("--category", " "), ("--map", "dan.DAN=composite"), ("--map", "dan.DAN= ")])
+def test_no_table_is_written_with_categories_that_nothing_can_read(
+    assay: Any, garak: Path, tmp_path: Path, options: tuple[str, str]
+) -> None:
+    outcome = assay("read", "garak", garak, *options, "-o", tmp_path / "x.parquet")
+    assert outcome.code == 2, outcome.out
+    assert not (tmp_path / "x.parquet").exists()
 
 
 def test_higher_is_means_nothing_for_a_table(assay: Any, tmp_path: Path) -> None:

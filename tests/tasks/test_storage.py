@@ -52,11 +52,23 @@ def test_a_colon_names_a_reader_only_when_there_is_such_a_reader(folder: Path) -
 def test_all_that_cannot_be_read_is_told_at_once(folder: Path) -> None:
     (folder / "empty.csv").write_text("")
     (folder / "broken.csv").symlink_to(folder / "gone")
+    (folder / "loop.csv").symlink_to(folder / "loop.csv")
     with pytest.raises(InputError) as error:
-        names(folder, "~/empty.csv", "~/broken.csv", "~/none.csv", "~/*.nothing", "gs://bucket/x", "~/b.csv", "~/b.csv")
+        names(
+            folder,
+            "~/empty.csv",
+            "~/broken.csv",
+            "~/loop.csv",
+            "~/none.csv",
+            "~/*.nothing",
+            "gs://bucket/x",
+            "~/b.csv",
+            "~/b.csv",
+        )
     assert [problem.message for problem in error.value.problems] == [
         "no file matches the pattern", "only local paths and s3://BUCKET/KEY are known", "is empty",
-        "there is no such file", "there is no such file", "is named twice; each file counts once",
+        "there is no such file", "cannot be read: Too many levels of symbolic links", "there is no such file",
+        "is named twice; each file counts once",
     ]  # fmt: skip
 
 
