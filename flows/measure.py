@@ -26,6 +26,7 @@ from tasks.events import JUDGE_CHANGED, emit
 from tasks.reporting.markdown import plain_text
 from tasks.storage import place_of
 from tasks.tables import rows_of
+from tasks.workers import workers_of
 
 
 def run_name() -> str:
@@ -47,6 +48,7 @@ def measure(
     attempts: Literal["each", "first", "last", "any"] | None = None,
     accept_judge: bool = False,
     confidence_level: float | None = None,
+    workers: int | str | None = None,
     output: str | None = None,
     tracking_uri: str | None = None,
 ) -> Written:
@@ -77,6 +79,8 @@ def measure(
         out, and the run says so.
     allow_unmatched : bool
         Leave out labels of traces that are not in production.
+    workers : int or str, optional
+        Processes that read and count, by default this one; or a Dask scheduler, ``tcp://HOST:PORT``.
     attempts, accept_judge, confidence_level, output, tracking_uri
         As on the command line.
     """
@@ -105,6 +109,7 @@ def measure(
         confidence_level=confidence_level,
         output=None if output is None else place_of(output),
         progress=progress,
+        workers=1 if workers is None else workers_of(str(workers)),
         tracking_uri=tracking_uri,
         tell=get_run_logger().warning,
         run=orchestrated,

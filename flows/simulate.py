@@ -19,7 +19,7 @@ from flows.pipelines.simulation import run_simulation
 from tasks.archive import Written
 from tasks.reporting.markdown import plain_text
 from tasks.storage import place_of
-from tasks.workers import available_cores
+from tasks.workers import available_cores, workers_of
 
 
 def run_name() -> str:
@@ -40,7 +40,7 @@ def simulate(
     seed: int | None = None,
     confidence_level: float | None = None,
     grid: dict[str, Any] | None = None,
-    workers: int | None = None,
+    workers: int | str | None = None,
     output: str | None = None,
     tracking_uri: str | None = None,
 ) -> Written:
@@ -57,8 +57,8 @@ def simulate(
         As on the command line.
     grid : dict, optional
         Fields of the stage's spec that take the place of its own, such as ``{"prevalences": [0.01, 0.1]}``.
-    workers : int, optional
-        Processes; by default the cores that are available.
+    workers : int or str, optional
+        Processes, by default as many as cores are available; or a Dask scheduler, ``tcp://HOST:PORT``.
     """
     if calibration and instrument:
         raise InputError.of("simulate", "name a calibration or an instrument: a calibration has its instrument")
@@ -70,7 +70,7 @@ def simulate(
         replications=replications,
         seed=seed,
         grid=grid,
-        workers=workers or available_cores(),
+        workers=available_cores() if workers is None else workers_of(str(workers)),
         output=None if output is None else place_of(output),
         begin=lambda total: ProgressArtifact(total, "replications"),
         tracking_uri=tracking_uri,

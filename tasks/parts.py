@@ -108,7 +108,7 @@ class CountedPart:
     labels : tuple or None
         What was seen of labelled traces.
     decisions : bytes
-        Units in Arrow's stream format; empty if nobody asked.
+        Units in Arrow's stream format; none if nobody asked for them.
     """
 
     head: ScoreBatch | None
@@ -140,13 +140,12 @@ class Counting:
     def _counted(self, part: Part, scan: ScoreScan) -> CountedPart | None:
         counter = _Counter(self.collapse, None if self.labelled is None else self.labelled.emptied())
         ends = _Ends()
-        with pa.BufferOutputStream() as stream, pa.ipc.new_stream(stream, DecisionsFile.SCHEMA, options=_ZSTD) as out:
+        stream = pa.BufferOutputStream()
+        with pa.ipc.new_stream(stream, DecisionsFile.SCHEMA, options=_ZSTD) as out:
             for block in ends.between(whole_traces(scan.batches(), scan.log)):
                 columns = counter.add(block, scan)
                 if self.decisions:
                     out.write_batch(pa.RecordBatch.from_pydict(columns, schema=DecisionsFile.SCHEMA))
-            out.close()
-            decisions = stream.getvalue().to_pybytes()
         if scan.log:
             return None
         return CountedPart(
@@ -155,7 +154,7 @@ class Counting:
             tally=counter.tally,
             found=scan.found,
             labels=None if counter.labelled is None else counter.labelled.found(),
-            decisions=decisions if self.decisions else b"",
+            decisions=stream.getvalue().to_pybytes(),
         )
 
 

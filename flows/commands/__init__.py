@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tasks.archive import Written
     from tasks.storage import Place
     from tasks.tracking import Promotion
+    from tasks.workers import Workers
 
 SHOW_AFTER_SECONDS = 2.0
 SPEED_OVER_SECONDS = 600.0  # a chunk of a simulation may take a minute
@@ -68,10 +69,28 @@ def _checked_address(_: click.Context, __: click.Parameter, value: str | None) -
     return value
 
 
-workers_option = click.option(
-    "--workers", type=click.IntRange(1, 512), metavar="N",
-    help="Processes that simulate; figures do not depend on it. Default: the cores that are available.",
-)  # fmt: skip
+def _workers(_: click.Context, __: click.Parameter, value: str | None) -> Workers | None:
+    """Read a number of processes or the address of a Dask scheduler."""
+    if value is None:
+        return None
+    from core.errors import InputError
+    from tasks.workers import workers_of
+
+    try:
+        return workers_of(value)
+    except InputError as error:
+        raise click.BadParameter(f"it is {error.problems[0].message}") from None
+
+
+def workers_option(what: str, default: str) -> Callable[[Any], Any]:
+    """Make the option that says who works; `what` they do and the default are for the help."""
+    return click.option(
+        "--workers", callback=_workers, metavar="N|tcp://HOST:PORT",
+        help=f"Processes that {what}, or a Dask scheduler whose workers do; figures do not depend on it. Default: "
+        f"{default}.",
+    )  # fmt: skip
+
+
 orchestrate_option = click.option(
     "--orchestrate", is_flag=True,
     help="Run as a Prefect flow, on a temporary server if PREFECT_API_URL names none. With PREFECT_API_URL always so.",

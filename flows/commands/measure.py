@@ -23,10 +23,12 @@ from flows.commands import (
     through_prefect,
     track,
     tracking_option,
+    workers_option,
 )
 
 if TYPE_CHECKING:
     from tasks.storage import Place
+    from tasks.workers import Workers
 
 
 @click.command(name="measure")
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @accept_judge_option
 @confidence_option
+@workers_option("read and count", "1, this process")
 @output_option
 @force_option
 @json_option
@@ -79,6 +82,7 @@ def command(
     attempts: str | None,
     accept_judge: bool,
     confidence_level: float | None,
+    workers: Workers | None,
     output: Place | None,
     force: bool,
     as_json: bool,
@@ -96,6 +100,7 @@ def command(
       assay measure scores.parquet --calibration models:/safety@champion
       assay measure 'runs/2026-11/*.parquet' --calibration calibration.json --attempts first
       assay measure scores.parquet --calibration calibration.json --labels labelled-sample.csv
+      assay measure 'runs/*.parquet' --calibration calibration.json --workers tcp://scheduler:8786
       assay measure detections.csv --instrument fairness.yaml
       assay measure detections.csv --calibration detector.json
     """  # noqa: D301 (click wants the character)
@@ -137,6 +142,7 @@ def command(
             attempts=cast(Any, attempts),
             accept_judge=accept_judge,
             confidence_level=confidence_level,
+            workers=workers,
             output=None if output is None else str(output),
         )
         show(written, measurement_report, as_json=as_json, more=certificate_hint)
@@ -157,6 +163,7 @@ def command(
             confidence_level=confidence_level,
             output=output,
             progress=advance,
+            workers=workers or 1,
             tracking_uri=tracking_uri,
             tell=lambda line: console(stderr=True).print(words(line, "yellow"), soft_wrap=True),
         )

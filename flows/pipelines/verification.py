@@ -25,6 +25,7 @@ from tasks.judges import load_judge
 from tasks.specs import build_simulation, build_spec
 from tasks.storage import Place, digest_of, exists
 from tasks.tables import Progress, no_progress
+from tasks.workers import Workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,7 @@ def verify(
     folders: Sequence[Path] = (),
     progress: Progress = no_progress,
     begin: Begin = no_beginning,
-    workers: int = 1,
+    workers: Workers = 1,
     tracking_uri: str | None = None,
 ) -> Verification:
     """Re-derive a record from its recorded inputs.
@@ -66,8 +67,8 @@ def verify(
         Hears of rows that are read.
     begin : Begin
         Hears of a simulation's replications.
-    workers : int
-        Processes that simulate.
+    workers : Workers
+        Who simulates.
     tracking_uri : str, optional
         MLflow's address, for a calibration that is named by a reference and is no longer on disk.
 
@@ -150,7 +151,7 @@ def _derive(document: Document, finder: InputFinder, progress: Progress) -> Deri
     )[0]
 
 
-def _simulated(document: Document, finder: InputFinder, begin: Begin, workers: int) -> Derived:
+def _simulated(document: Document, finder: InputFinder, begin: Begin, workers: Workers) -> Derived:
     spec = build_simulation(document["spec"], "the record's spec")
     certified = None
     if isinstance(spec, CertificateSpec):
