@@ -32,6 +32,8 @@ COMMANDS = {
     "gate": "Hold records against a policy; missing evidence never passes.",
     "verify": "Re-derive every figure of a record from its inputs.",
     "event": "Tell the Prefect server of a changed judge or a released model.",
+    "up": "Start the local stack: databases, object storage, MLflow, Prefect and a worker.",
+    "doctor": "Say whether everything that assay uses works, and what to do where it does not.",
     "sync": "Upload the records that MLflow could not take when they were made.",
 }
 """Every command, with its line of help; `flows.commands.<name>` holds it."""
