@@ -23,7 +23,8 @@ from tasks.platform import postgres
 from tasks.platform.environment import BUCKET, MLFLOW_BUCKET, Stack, load, write_private
 from tasks.platform.readiness import wait_for
 from tasks.platform.setup import make_buckets
-from tasks.platform.stack import HOME, environment_for, sole_owner, supervisor, written
+from tasks.platform.stack import HOME, environment_for, supervisor, written
+from tasks.platform.supervise import sole_owner
 
 MANIFEST, OBJECTS, ENV = "backup.json", "objects", "env"
 SQLITE = {"mlflow": "mlflow/mlflow.db", "mlflow_auth": "mlflow/auth.db", "prefect": "prefect/prefect.db"}
