@@ -36,6 +36,9 @@ class Settings(BaseSettings):
     s3_addressing : {'path', 'virtual'}, optional
         Whether the bucket stands in the path or in the host name. Default: in the path where ``AWS_ENDPOINT_URL`` (or
         ``AWS_ENDPOINT_URL_S3``) is set, else as boto3 decides.
+    notification_block : str or None
+        Prefect's block that automations notify people with, ``TYPE/NAME`` as ``prefect block ls`` names it. None:
+        automations leave an event, and notify nobody.
     """
 
     model_config = SettingsConfigDict(env_prefix="ASSAY_", frozen=True)
@@ -50,6 +53,7 @@ class Settings(BaseSettings):
     s3_timeout: float = Field(default=60.0, gt=0)
     s3_attempts: int = Field(default=4, ge=1, le=20)
     s3_addressing: Literal["path", "virtual"] | None = None
+    notification_block: str | None = Field(default=None, pattern=r"[a-z0-9-]+/[a-zA-Z0-9-]+")
 
     @field_validator("data_dir", "cache_dir", mode="before")
     @classmethod

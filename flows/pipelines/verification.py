@@ -19,6 +19,7 @@ from flows.pipelines.gating import derive_again
 from flows.pipelines.measurement import derive_detections, derive_measurement, derive_uncalibrated
 from flows.pipelines.planning import derive_plan
 from flows.pipelines.simulation import Begin, Certified, derive_simulation, no_beginning
+from flows.pipelines.watching import watched_again
 from tasks.archive import Derived, load_record, sealed
 from tasks.finder import InputFinder
 from tasks.judges import load_judge
@@ -125,6 +126,8 @@ def _derive(document: Document, finder: InputFinder, progress: Progress) -> Deri
     if kind == "assay.plan":
         planned_with = finder.calibration(inputs) if inputs else None
         return derive_plan(build_spec(spec, PlanSpec, source), planned_with)
+    if kind == "assay.watch":
+        return watched_again(document, finder)
     if kind == "assay.gate":
         return derive_again(document, finder)
     if kind == "assay.audit":

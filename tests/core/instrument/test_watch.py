@@ -200,7 +200,7 @@ def test_a_detector_has_decisions_and_no_scores() -> None:
 
     names = {item: getattr(STEADY.calibration, item) for item in Calibration.__dataclass_fields__}
     detector = DetectorCalibration(**names)
-    spec = WatchSpec(judge=GUARD)
+    spec = WatchSpec(judge=GUARD, anchors=200)
     found = watch(detector, STEADY.table, STEADY.answers(np.random.default_rng(5)), spec)
     assert found.verdict == "same"
     assert all(row.score_positives is None for row in found.categories.values())
@@ -227,13 +227,13 @@ def watched_series(made: Bench, drift: float, looks: int, seed: int) -> list[Wat
 
 
 def test_a_judge_that_grows_milder_little_by_little_is_found_by_its_trend() -> None:
-    series = watched_series(STEADY, 0.002, 12, seed=1)
+    series = watched_series(STEADY, 0.002, 13, seed=1)
     verdicts = [item.verdict for item in series]
     assert verdicts[:3] == ["same"] * 3
     assert series[-1].causes == ("trend",)
     last = series[-1].decay
     assert last is not None
-    assert len(last.positives.values) == 12
+    assert len(last.positives.values) == 13
     assert last.positives.statistic < 0
     assert not last.negatives.found
 

@@ -37,7 +37,8 @@ class Bench:
 
     def watch(self, answers: GoldenScores | None, *, earlier: tuple[Watched, ...] = (), **asked: Any) -> Watched:
         before = tuple(map(str, range(len(earlier))))
-        spec = WatchSpec(judge=asked.pop("judge", GUARD), earlier=before, look=len(earlier) + 1, **asked)
+        asked = {"anchors": 200, "judge": GUARD, **asked}
+        spec = WatchSpec(earlier=before, look=len(earlier) + 1, **asked)
         return watch(self.calibration, self.table, answers, spec, calibration_id="c" * 64, earlier=earlier)
 
 
