@@ -223,6 +223,20 @@ def through_prefect(orchestrate: bool) -> bool:
     return orchestrate or bool(os.environ.get("PREFECT_API_URL"))
 
 
+def logs_json() -> bool:
+    """Whether --log-format json was asked for."""
+    context = click.get_current_context(silent=True)
+    return context is not None and context.find_root().params.get("log_format") == "json"
+
+
+def note(message: str, **more: str) -> None:
+    """Write a line to a log of JSON lines, where that was asked for; people read the report."""
+    if logs_json():
+        from tasks.logs import line
+
+        click.echo(line("info", message, **more), err=True)
+
+
 def run_flow(flow: Callable[..., Written], tracking_uri: str | None, **parameters: Any) -> Written:
     """Run a Prefect flow in this process.
 
@@ -233,6 +247,10 @@ def run_flow(flow: Callable[..., Written], tracking_uri: str | None, **parameter
     if tracking_uri is not None:
         os.environ["ASSAY_TRACKING_URI"] = tracking_uri
         settings.cache_clear()
+    if logs_json():
+        from tasks.logs import PREFECT_SWITCHES
+
+        os.environ.update(PREFECT_SWITCHES)
     _check_prefect()
     return flow(**parameters)
 
@@ -286,6 +304,7 @@ def show(
     if line is not None:
         screen.print(line, soft_wrap=True)
     screen.print(words(f"record: {written.path}"), soft_wrap=True)
+    note("record written", path=str(written.path))
 
 
 def promotion_of(promote: bool, because: str | None, *, named: bool, tracking_uri: str | None) -> Promotion | None:
@@ -325,4 +344,8 @@ def track(
     except KeyboardInterrupt:
         click.echo(f"interrupted; the record is kept: {written.path}; `assay sync` uploads it", err=True)
         sys.exit(EXIT_INTERRUPTED)
+    from tasks.logs import about
+
+    about(run=tracked.run_id)
     console(stderr=as_json).print(tracked_report(tracked), soft_wrap=True)
+    note("logged to MLflow", uri=tracked.shown_uri)
