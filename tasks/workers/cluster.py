@@ -6,13 +6,16 @@ back is pickled: a scheduler that is spoken to is trusted as much as the code he
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import importlib
 import logging
 import platform
 import queue
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from importlib.metadata import version
 from typing import Any
 
@@ -38,7 +41,7 @@ def on_cluster(address: str) -> Executor:
 
     def execute(work: Work, items: Sequence[Any]) -> Outcomes:
         with _silent(), _client(address) as client:
-            _check_code(client, address)
+            _check_code(client)
             # A task, not scattered data: those would be lost with the worker that has them.
             held = client.submit(_itself, work, pure=False)
             code = _code()
@@ -91,6 +94,8 @@ def _client(address: str) -> Iterator[Any]:
     """Connect to a scheduler that has a worker; certificates for tls:// come from Dask's configuration."""
     distributed = _distributed()
     try:
+        with ThreadPoolExecutor(1) as thread:  # Prefect's event loop may run in this one
+            thread.submit(asyncio.run, _greeted(address)).result()
         client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, TimeoutError):
         raise UnreachableError(
@@ -108,6 +113,14 @@ def _client(address: str) -> Iterator[Any]:
     finally:
         with contextlib.suppress(OSError, TimeoutError):
             client.close(timeout=5)
+
+
+async def _greeted(address: str) -> None:
+    """See that a scheduler answers; a client would wait for ever for one that listens and says nothing."""
+    connect: Any = importlib.import_module("distributed.comm").connect
+    certificates = _distributed().Security().get_connection_args("client")
+    comm = await asyncio.wait_for(connect(address, timeout=CONNECT_SECONDS, **certificates), CONNECT_SECONDS)
+    await comm.close()
 
 
 def _itself(work: Work) -> Work:
@@ -138,18 +151,25 @@ def _difference(here: dict[str, str], there: dict[str, str]) -> str | None:
     return f"a worker runs other code than this process ({told}); install the same on all, and start the workers again"
 
 
-def _check_code(client: Any, address: str) -> None:
-    """Refuse workers with other code before they are given any work."""
+def _check_code(client: Any) -> None:
+    """Refuse workers with other code before they are given any work; those that are busy are left to `_run`."""
     here = _code()
-    try:
-        answers = client.run(_code, on_error="return")
-    except (OSError, TimeoutError) as error:
-        raise UnreachableError(f"the workers of {address} do not answer: {error}") from None
-    for worker, answer in sorted(answers.items()):
-        if isinstance(answer, ImportError):
-            raise InputError.of(worker, f"the worker does not have assay installed ({answer})")
-        if isinstance(answer, dict) and (differs := _difference(here, answer)) is not None:
+    asked = {worker: client.submit(_code, workers=[worker], pure=False) for worker in _workers(client)}
+    end = time.monotonic() + CONNECT_SECONDS
+    for worker, future in sorted(asked.items()):
+        try:
+            error = future.exception(timeout=max(0.1, end - time.monotonic()))
+        except (TimeoutError, CancelledError):
+            continue
+        if error is not None:
+            raise InputError.of(worker, f"the worker cannot run assay: {error}; is it installed there?")
+        if (differs := _difference(here, future.result())) is not None:
             raise InputError.of(worker, differs)
+
+
+def _workers(client: Any) -> list[str]:
+    """Ask a scheduler for its workers; unlike the client's own functions within bounded time."""
+    return list(client.sync(client.scheduler.ncores, workers=None, callback_timeout=CONNECT_SECONDS))
 
 
 class _Watch:
@@ -167,12 +187,12 @@ class _Watch:
         UnreachableError
             The scheduler is gone, or there has been no worker for a minute.
         """
-        try:
-            alive = self._client.status == "running" and bool(self._client.nthreads())
-        except (OSError, TimeoutError, ValueError):
-            raise self.lost() from None
         if self._client.status in ("closing", "closed"):
             raise self.lost()
+        try:
+            alive = bool(_workers(self._client))
+        except (OSError, TimeoutError):  # it is being connected to again, or very busy
+            alive = False
         if alive:
             self._seen = time.monotonic()
         elif time.monotonic() - self._seen > NO_WORKER_SECONDS:
@@ -196,5 +216,5 @@ def _outcome(future: Any, watch: _Watch) -> Any:
                 "a part of the work ended every Dask worker that it was given to: memory probably ran out; nothing was "
                 "written. Give the workers more memory, or split large files"
             ) from None
-        except distributed.CancelledError:
+        except CancelledError:
             raise watch.lost() from None

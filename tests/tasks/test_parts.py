@@ -1,4 +1,4 @@
-"""Production counted in parts: the counts, the findings, the decisions file and the complaints are those of one pass."""
+"""Production counted in parts: counts, findings, decisions file and complaints are those of one pass."""
 
 from __future__ import annotations
 
