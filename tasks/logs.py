@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import MutableMapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -59,7 +58,7 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        more: MutableMapping[str, Any] = {"logger": record.name}
+        more: dict[str, Any] = {"logger": record.name}
         more |= {ours: str(getattr(record, theirs)) for theirs, ours in _FROM_PREFECT.items() if _given(record, theirs)}
         if record.exc_info:
             more["traceback"] = self.formatException(record.exc_info)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 import platformdirs
-from pydantic import AliasChoices, ByteSize, Field, ValidationError, field_validator
+from pydantic import AliasChoices, ByteSize, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from core.errors import InputError, Problem
@@ -22,7 +22,7 @@ class Settings(BaseSettings):
         Records without a path of their own go to ``records/`` in it.
     cache_dir : Path
         Judges' answers, by fingerprint and text digest, and in ``s3/`` copies of objects; safe to delete.
-    tracking_uri : str or None
+    tracking_uri : SecretStr or None
         MLflow's address, also read from ``MLFLOW_TRACKING_URI``; ``none`` switches tracking off. None: a SQLite
         database in `data_dir`.
     records : str or None
@@ -45,7 +45,7 @@ class Settings(BaseSettings):
 
     data_dir: Path = Path(platformdirs.user_data_dir("assay"))
     cache_dir: Path = Path(platformdirs.user_cache_dir("assay"))
-    tracking_uri: str | None = Field(
+    tracking_uri: SecretStr | None = Field(
         default=None, validation_alias=AliasChoices("ASSAY_TRACKING_URI", "MLFLOW_TRACKING_URI")
     )
     records: str | None = None

@@ -129,6 +129,7 @@ class Supervisor:
     ) -> None:
         self._stack, self._environment, self._tell = stack, dict(environment), tell
         self._services = {name: _Service(name, command) for name, command in commands.items()}
+        self._others = frozenset(tied.children_of(os.getpid()))  # of whoever uses this class: none of our business
 
     def start(self) -> None:
         """Start everything and wait until everything is ready.
@@ -192,8 +193,9 @@ class Supervisor:
         except KeyboardInterrupt:
             self._tell("interrupted again: killing what is left")
         finally:
-            for pid in tied.descendants_of(os.getpid()):
-                _signal(pid, signal.SIGKILL)
+            for child in set(tied.children_of(os.getpid())) - self._others:
+                for pid in (child, *tied.descendants_of(child)):
+                    _signal(pid, signal.SIGKILL)
             for service in self._services.values():
                 if service.process is not None:
                     service.process.wait()
@@ -253,7 +255,7 @@ class Supervisor:
             time.sleep(0.1)
 
     def _orphans(self) -> list[int]:
-        own = set(self.pids().values())
+        own = self._others | set(self.pids().values())
         return [pid for pid in tied.children_of(os.getpid()) if pid not in own]
 
     def _reap(self) -> None:

@@ -162,6 +162,17 @@ def test_the_procfile_holds_the_services_and_no_secret_in_an_argument(infra: Pat
     assert not [name for name in SECRET_NAMES for command in commands.values() if name in command]
 
 
+def test_honcho_finds_the_same_processes(infra: Path, project: Path, tmp_path: Path) -> None:
+    environment = tmp_path / ".env"
+    environment.write_text("A=1\n")
+    told = subprocess.run(
+        [str(Path(sys.executable).with_name("honcho")), "-e", str(environment), "-f", "infra/Procfile", "check"],
+        cwd=project, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stderr
+    assert ", ".join(NEEDS) in told.stdout + told.stderr
+
+
 def test_the_example_policy_writes_records_alone(infra: Path) -> None:
     policy = json.loads((infra / "s3-policy.json").read_text())
     allowed = [item for item in policy["Statement"] if item["Effect"] == "Allow"]

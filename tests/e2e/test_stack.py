@@ -78,7 +78,7 @@ def test_the_stack_is_closed_measures_is_well_stops_cleanly_and_is_restored(
             "mlflow-auth.ini"
         }
         calibration, measurement = measured(stack, data, tmp_path)
-        through_the_worker(stack, data)
+        through_the_worker(stack, data, tmp_path)
         report = stack.run("doctor", "--json", "--folder", str(folder))
         assert report.returncode == 0, report.stdout
         examined = json.loads(report.stdout)
@@ -140,10 +140,9 @@ def measured(stack: RunningStack, data: Path, folder: Path) -> tuple[str, str]:
     return calibration["id"], measurement["id"]
 
 
-def through_the_worker(stack: RunningStack, data: Path) -> None:
+def through_the_worker(stack: RunningStack, data: Path, folder: Path) -> None:
     """An event reaches the worker, which measures with what it finds in the environment it was given."""
-    scores = data / "released.parquet"
-    stack.assay("judge", "lexical", str(data / "conversations.csv"), "-o", str(scores))
+    scores = folder / "scores.parquet"
     stack.assay(
         "event", "model-released", "--target", "bot@2", "--scores", str(scores),
         "--instrument", str(data / "instrument.yaml"),

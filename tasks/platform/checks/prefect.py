@@ -51,11 +51,12 @@ def look(environment: Mapping[str, str]) -> Iterator[Finding]:
     yield from _settings(web.ask("GET", f"{api}/admin/settings", auth=auth))
     yield _pool(api, auth, ours)
     yield _deployments(web.ask("POST", f"{api}/deployments/filter", json={}, auth=auth))
+    yield _automations(web.ask("POST", f"{api}/automations/filter", json={}, auth=auth))
 
 
 def _versions(answer: Any, shown: str) -> Finding:
     here = version("prefect")
-    there = str(answer.json()) if answer.is_success else "unknown"
+    there = answer.text.strip().strip('"') if answer.is_success else "unknown"
     if there == here:
         return Finding.ok("prefect", f"{shown} answers, version {there}")
     return Finding.warn("prefect", f"{shown} answers, version {there}, and {here} is installed here", (
@@ -96,3 +97,14 @@ def _deployments(answer: Any) -> Finding:
     if missing := sorted(wanted - there):
         return Finding.warn("deployments", f"{', '.join(missing)} are missing", "deploy: see deployments/README.md")
     return Finding.ok("deployments", ", ".join(sorted(there)) or "none")
+
+
+def _automations(answer: Any) -> Finding:
+    on = {item["name"]: item.get("enabled", True) for item in answer.json()} if answer.is_success else {}
+    if not any(name.startswith("assay: runs that fell silent") for name in on):
+        return Finding.warn("automations", "runs that fall silent are not marked Crashed, and keep their place", (
+            "python deployments/automations.py"
+        ))  # fmt: skip
+    if off := sorted(name for name, enabled in on.items() if name.startswith("assay: ") and not enabled):
+        return Finding.warn("automations", f"switched off: {', '.join(off)}", "switch them on in Prefect's UI")
+    return Finding.ok("automations", f"{sum(name.startswith('assay: ') for name in on)} of assay's are on")
