@@ -65,7 +65,9 @@ def automations(told: Sequence[ActionTypes]) -> list[AutomationCore]:
             name=COULD_NOT_ACT,
             description="For instance an event whose parameters do not fit its flow: no run was made of it.",
             # Not by itself: telling of that would fail as well, and so on.
-            trigger=_reacts_to("prefect.automation.action.failed", match={"prefect.resource.name": f"!{COULD_NOT_ACT}"}),
+            trigger=_reacts_to(
+                "prefect.automation.action.failed", match={"prefect.resource.name": f"!{COULD_NOT_ACT}"}
+            ),
             actions=list(told),
         ),
         AutomationCore(
