@@ -65,7 +65,7 @@ def decay_lines(result: Mapping[str, Any]) -> list[str]:
         if row["level"] is None:
             continue
         way = "flagged less and less" if row["statistic"] < 0 else "flagged more and more"
-        found = f"{way}: a trend" if row["found"] else "no trend"
+        found = way if row["found"] else "no trend"
         kind = "violating" if part == "positives" else "harmless"
         lines.append(
             f"{len(row['values'])} watches, {kind} anchors: {found} (p {p_of(row['p_value'])}, decided at "
