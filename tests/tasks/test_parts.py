@@ -89,7 +89,7 @@ def outcome(files: Sequence[InputFile], workers: int, **options: Any) -> Counted
         return f"{error.count}\n{error}"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     **WORLDS,
     policy=st.sampled_from(["each", "first", "last", "any"]),
@@ -127,7 +127,7 @@ def some_labels(traces: Sequence[str]) -> GoldenSet:
         return load_golden([InputFile(path=path, name="labels.csv")], categories=CATEGORIES[:2], slices=())[0]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(**{**WORLDS, "order": st.just("grouped"), "layout": st.sampled_from(["long", "wide", "mixed"])})
 def test_files_with_the_rows_of_a_trace_together_are_counted_in_parts_wherever_they_are_cut(**options: Any) -> None:
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
@@ -260,6 +260,23 @@ def test_a_worker_elsewhere_must_have_the_same_files(tmp_path: Path, monkeypatch
     monkeypatch.setattr(parts, "executor_of", moved(Path.unlink))
     with pytest.raises(InputError, match=r"a\.csv: the Dask worker on .* cannot read it: there is no such file"):
         counted(files, "tcp://scheduler:8786")  # type: ignore[arg-type]
+
+
+def test_a_worker_elsewhere_fetches_an_object_itself_in_the_version_that_was_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = (lines(tmp_path, name, "x,0,harm-a,0,k", "y,0,harm-b,0,k") for name in ("here", "there"))
+    asked: list[str] = []
+
+    def fetched(urls: Sequence[Any]) -> list[InputFile]:
+        asked.extend(map(str, urls))
+        here.path.unlink(missing_ok=True)
+        return [there]
+
+    monkeypatch.setattr(parts, "fetched", fetched)
+    files = [replace(here, origin="s3://lab/s.csv?versionId=7")]
+    assert counted(files, "tcp://scheduler:8786")[0].n_traces == 2  # type: ignore[arg-type]
+    assert asked == ["s3://lab/s.csv?versionId=7"]
 
 
 def test_an_option_that_names_a_file_of_this_machine_is_refused_for_workers_elsewhere(tmp_path: Path) -> None:
