@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from core.errors import UnreachableError
+from tasks.platform.environment import POOL
 
 NEEDS: Mapping[str, tuple[str, ...]] = {
     "postgres": (),
@@ -22,7 +24,7 @@ PROBE_SECONDS = 5.0
 WAIT_SECONDS = 240.0
 
 
-def is_ready(service: str, environment: Mapping[str, str]) -> bool:
+def is_ready(service: str, environment: Mapping[str, str], since: datetime | None = None) -> bool:
     """Whether a service does what it is there for.
 
     Parameters
@@ -30,7 +32,11 @@ def is_ready(service: str, environment: Mapping[str, str]) -> bool:
     service : {'postgres', 's3', 'mlflow', 'prefect', 'worker'}
     environment : mapping of str to str
         The stack's variables.
+    since : datetime, optional
+        A worker counts when it gave a sign of life after this: the server takes one for alive a while after its end.
     """
+    if service == "worker":
+        return _worker(environment, since)
     return _PROBES[service](environment)
 
 
@@ -82,8 +88,10 @@ def _prefect(environment: Mapping[str, str]) -> bool:
     return _answers(f"{environment['PREFECT_API_URL']}/health", lambda status: status == 200)
 
 
-def _worker(environment: Mapping[str, str]) -> bool:
-    return any(worker.get("status") == "ONLINE" for worker in workers_of(environment, "assay") or ())
+def _worker(environment: Mapping[str, str], since: datetime | None) -> bool:
+    alive = [item for item in workers_of(environment, POOL) or () if item.get("status") == "ONLINE"]
+    seen = [datetime.fromisoformat(item["last_heartbeat_time"]) for item in alive if item.get("last_heartbeat_time")]
+    return any(since is None or moment >= since for moment in seen)
 
 
 def workers_of(environment: Mapping[str, str], pool: str) -> list[dict[str, Any]] | None:
@@ -124,5 +132,4 @@ _PROBES: Mapping[str, Callable[[Mapping[str, str]], bool]] = {
     "s3": _s3,
     "mlflow": _mlflow,
     "prefect": _prefect,
-    "worker": _worker,
 }

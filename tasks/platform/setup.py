@@ -8,26 +8,40 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from core.errors import InputError, UnreachableError
+from core.errors import UnreachableError
 from tasks.platform.environment import BUCKET, MLFLOW_BUCKET, POOL, environment_of
-from tasks.platform.readiness import NEEDS, POLL_SECONDS, prefect_auth, wait_for
+from tasks.platform.readiness import POLL_SECONDS, prefect_auth, wait_for
 
 PREFECT_FILE = Path("deployments") / "prefect.yaml"
 AUTOMATIONS = Path("deployments") / "automations.py"
 STORAGE_SECONDS = 120.0
+OUTAGE_SECONDS, OUTAGE_PAUSE = 600.0, 5.0
 
 
 def set_up(environment: Mapping[str, str]) -> None:
     """Make what is missing; what is there stays, and deployments become those of the file.
+
+    A server that is down meanwhile is waited for: everything here can be done twice.
 
     Raises
     ------
     UnreachableError
         A server does not answer, or does not take what it is given.
     """
-    wait_for(NEEDS["worker"], environment)
-    make_buckets(environment)
-    make_user(environment)
+    end = time.monotonic() + OUTAGE_SECONDS
+    while True:
+        try:
+            _set_up(environment)
+            return
+        except UnreachableError as error:
+            if time.monotonic() > end:
+                raise
+            sys.stderr.write(f"{error}; trying again\n")
+            time.sleep(OUTAGE_PAUSE)
+
+
+def _set_up(environment: Mapping[str, str]) -> None:
+    wait_for(("prefect",), environment)  # MLflow takes longer to start
     client = environment_of("worker", environment)
     home = Path(environment["ASSAY_HOME"])
     if not _pool_exists(environment):
@@ -35,6 +49,10 @@ def set_up(environment: Mapping[str, str]) -> None:
     _prefect(client, home, "--no-prompt", "deploy", "--all", "--prefect-file", str(PREFECT_FILE))
     if (home / AUTOMATIONS).exists():
         _run([sys.executable, str(AUTOMATIONS)], client, home)
+    wait_for(("s3",), environment)
+    make_buckets(environment)
+    wait_for(("mlflow",), environment)
+    make_user(environment)
 
 
 def make_buckets(environment: Mapping[str, str]) -> None:
@@ -97,4 +115,4 @@ def _prefect(environment: Mapping[str, str], home: Path, *arguments: str) -> Non
 def _run(command: list[str], environment: Mapping[str, str], home: Path) -> None:
     done = subprocess.run(command, env=dict(environment), cwd=home, check=False, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
-        raise InputError.of(" ".join(command[1:]), f"ended with exit code {done.returncode}; its messages are above")
+        raise UnreachableError(f"{' '.join(command[1:])} ended with exit code {done.returncode}")

@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from core.errors import InputError, UnreachableError
@@ -25,6 +26,8 @@ STOP_SECONDS: Mapping[str, float] = {"worker": 30.0, "prefect": 20.0, "mlflow": 
 
 START_SECONDS = 300.0
 RESTARTS, RESTARTS_WITHIN = 5, 300.0
+BACK_OFF_SECONDS = 1.0
+"""A service is started again at once, then after 1, 3, 7 and 15 of these."""
 LOG_BYTES = 20_000_000
 SHOWN_LINES = 15
 
@@ -107,6 +110,8 @@ class _Service:
     command: str
     process: subprocess.Popen[bytes] | None = None
     began: list[float] = field(default_factory=list)
+    since: datetime | None = None
+    again_at: float | None = None
     ready: bool = False
 
 
@@ -148,7 +153,7 @@ class Supervisor:
             for service in tuple(waiting):
                 self._expect_alive(service)
                 if all(self._services[need].ready for need in NEEDS[service.name] if need in self._services):
-                    service.ready = is_ready(service.name, self._environment)
+                    service.ready = is_ready(service.name, self._environment, service.since)
                 if service.ready:
                     waiting.remove(service)
                     self._tell(f"{service.name:<9} ready after {time.monotonic() - began:.0f} s")
@@ -169,18 +174,11 @@ class Supervisor:
         """
         while True:
             for service in self._services.values():
-                process = service.process
-                if process is None or process.poll() is None:
-                    continue
-                recent = [moment for moment in service.began if time.monotonic() - moment < RESTARTS_WITHIN]
-                if len(recent) > RESTARTS:
-                    raise UnreachableError(
-                        f"{service.name} ended {len(recent)} times within {RESTARTS_WITHIN:g} s\n"
-                        f"{self._last_lines(service.name)}"
-                    )
-                self._tell(f"{service.name:<9} ended ({_ending(process.returncode)}); starting it again")
-                _signal_group(process.pid, signal.SIGKILL)  # what it left behind would hold its port
-                self._launch(service)
+                if service.again_at is not None:
+                    if time.monotonic() >= service.again_at:
+                        self._launch(service)
+                elif service.process is not None and service.process.poll() is not None:
+                    self._ended(service, service.process)
             self._reap()
             time.sleep(POLL_SECONDS)
 
@@ -205,6 +203,7 @@ class Supervisor:
         return {name: item.process.pid for name, item in self._services.items() if item.process is not None}
 
     def _launch(self, service: _Service) -> None:
+        service.since = datetime.now(UTC)
         log = self._log(service.name)
         if log.exists() and log.stat().st_size > LOG_BYTES:
             log.replace(log.with_suffix(".log.1"))
@@ -216,6 +215,19 @@ class Supervisor:
                 preexec_fn=tied.to_parent,  # noqa: PLW1509 (no thread runs beside this one)
             )  # fmt: skip
         service.began.append(time.monotonic())
+        service.again_at = None
+
+    def _ended(self, service: _Service, process: subprocess.Popen[bytes]) -> None:
+        """Plan to start a service again, the later the more often it has ended lately."""
+        recent = [moment for moment in service.began if time.monotonic() - moment < RESTARTS_WITHIN]
+        if len(recent) > RESTARTS:
+            raise UnreachableError(
+                f"{service.name} ended {len(recent)} times within {RESTARTS_WITHIN:g} s\n"
+                f"{self._last_lines(service.name)}"
+            )
+        self._tell(f"{service.name:<9} ended ({_ending(process.returncode)}); starting it again")
+        _signal_group(process.pid, signal.SIGKILL)  # what it left behind would hold its port
+        service.again_at = time.monotonic() + BACK_OFF_SECONDS * (2 ** (len(recent) - 1) - 1)
 
     def _expect_alive(self, service: _Service) -> None:
         if service.process is not None and service.process.poll() is not None:

@@ -27,7 +27,8 @@ from tasks.platform import supervise
 from tasks.platform.environment import prepare
 
 folder, home = Path(sys.argv[1]), Path(sys.argv[2])
-supervise.is_ready = lambda service, _: (folder / "run" / service).exists()
+supervise.BACK_OFF_SECONDS = 0.01
+supervise.is_ready = lambda service, *_: (folder / "run" / service).exists()
 supervise.STOP_SECONDS = dict.fromkeys(supervise.STOP_SECONDS, float(sys.argv[3]))
 stack, _ = prepare(folder, home, database="sqlite")
 signal.signal(signal.SIGINT, signal.default_int_handler)
