@@ -119,6 +119,11 @@ async def _greeted(address: str) -> None:
     """See that a scheduler answers; a client would wait for ever for one that listens and says nothing."""
     connect: Any = importlib.import_module("distributed.comm").connect
     certificates = _distributed().Security().get_connection_args("client")
+    if address.startswith("tls://") and certificates.get("ssl_context") is None:
+        raise InputError.of("workers", (
+            "tls:// needs certificates, which Dask's configuration names: DASK_DISTRIBUTED__COMM__TLS__CA_FILE, "
+            "..__TLS__CLIENT__CERT and ..__TLS__CLIENT__KEY, or a file in ~/.config/dask"
+        ))  # fmt: skip
     comm = await asyncio.wait_for(connect(address, timeout=CONNECT_SECONDS, **certificates), CONNECT_SECONDS)
     await comm.close()
 
@@ -153,8 +158,14 @@ def _difference(here: dict[str, str], there: dict[str, str]) -> str | None:
 
 def _check_code(client: Any) -> None:
     """Refuse workers with other code before they are given any work; those that are busy are left to `_run`."""
+
+    def code() -> Any:  # sent itself, not by its name: a worker without assay ends over a name that it cannot find
+        import importlib
+
+        return importlib.import_module("tasks.workers.cluster")._code()
+
     here = _code()
-    asked = {worker: client.submit(_code, workers=[worker], pure=False) for worker in _workers(client)}
+    asked = {worker: client.submit(code, workers=[worker], pure=False) for worker in _workers(client)}
     end = time.monotonic() + CONNECT_SECONDS
     for worker, future in sorted(asked.items()):
         try:
@@ -218,3 +229,9 @@ def _outcome(future: Any, watch: _Watch) -> Any:
             ) from None
         except CancelledError:
             raise watch.lost() from None
+        except RuntimeError as error:
+            if "deserialization of the task graph" not in str(error):
+                raise
+            raise InputError.of(
+                "workers", "the Dask scheduler cannot read the work: assay has to be installed where it runs, too"
+            ) from None

@@ -42,26 +42,27 @@ class Cluster:
         self.processes.append(process)
         return process
 
-    def start_scheduler(self, **environment: str) -> subprocess.Popen[bytes]:
+    def start_scheduler(self, protocol: str = "tcp", **environment: str) -> subprocess.Popen[bytes]:
         file = self.folder / "scheduler.json"
         file.unlink(missing_ok=True)
         process = self._start(
-            "scheduler", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file",
-            str(file), **environment,
+            "scheduler", "scheduler", "--host", "127.0.0.1", "--port", "0", "--protocol", protocol, "--no-dashboard",
+            "--scheduler-file", str(file), **environment,
         )  # fmt: skip
         self.address = until(lambda: file.exists() and file.read_text() and json.loads(file.read_text()), "scheduler")[
             "address"
         ]
         return process
 
-    def start_worker(self, **environment: str) -> subprocess.Popen[bytes]:
+    def start_worker(self, *, wait: bool = True, **environment: str) -> subprocess.Popen[bytes]:
         """Start a worker that is one process, which nobody starts again; returns when the scheduler has it."""
-        before = len(self.ask(lambda client: client.nthreads()))
+        before = len(self.ask(lambda client: client.nthreads())) if wait else 0
         process = self._start(
             "worker", "worker", self.address, "--no-nanny", "--nthreads", "1", "--no-dashboard", "--host", "127.0.0.1",
             "--local-directory", str(self.folder), **environment,
         )  # fmt: skip
-        until(lambda: len(self.ask(lambda client: client.nthreads())) > before, "worker")
+        if wait:
+            until(lambda: len(self.ask(lambda client: client.nthreads())) > before, "worker")
         return process
 
     @contextlib.contextmanager

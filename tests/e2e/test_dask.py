@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -51,14 +52,14 @@ class Place:
     calibration: Path
     files: str
 
-    def start(self, files: str, name: str, *options: str, project: Path | None = None) -> subprocess.Popen[str]:
+    def start(self, files: str, name: str, *options: str, **environment: str) -> subprocess.Popen[str]:
         command = [
             sys.executable, "-c", ASSAY, "measure", files, "--calibration", str(self.calibration),
             "-o", str(self.folder / f"{name}.json"), *options,
         ]  # fmt: skip
-        environment = {**os.environ, "PYTHONPATH": str(project or self.project)}
+        known = {**os.environ, "PYTHONPATH": str(self.project), **environment}
         return subprocess.Popen(
-            command, env=environment, cwd=self.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            command, env=known, cwd=self.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
 
     def record(self, files: str, name: str, *options: str) -> Any:
@@ -171,23 +172,30 @@ def test_a_worker_that_is_killed_in_the_middle_is_survived(place: Place) -> None
     assert place.decisions("large-there") == place.decisions("large-here")
 
 
-@pytest.mark.parametrize("missing", [False, True])
-def test_workers_with_other_code_are_refused_before_they_get_work(place: Place, tmp_path: Path, missing: bool) -> None:
-    other = tmp_path / "other"
-    for name in () if missing else ("core", "tasks", "flows"):
-        shutil.copytree(place.project / name, other / name, ignore=shutil.ignore_patterns("__pycache__"))
-    if missing:  # something else of this name is found first
-        (other / "tasks").mkdir(parents=True)
-        (other / "tasks" / "__init__.py").write_text("")
-    else:
-        with (other / "core" / "errors.py").open("a") as file:
-            file.write("# another version\n")
-    with cluster(tmp_path, place.project, 0) as running:
-        running.start_worker(PYTHONPATH=str(other))
+@pytest.mark.parametrize(
+    ("scheduler", "worker", "expected"),
+    [
+        ("same", "changed", "a worker runs other code than this process (assay "),
+        ("same", "none", "the worker cannot run assay"),
+        ("none", "same", "assay has to be installed where it runs, too"),
+    ],
+)
+def test_a_scheduler_or_workers_with_other_code_are_refused_before_they_get_work(
+    place: Place, tmp_path: Path, scheduler: str, worker: str, expected: str
+) -> None:
+    trees = {"same": place.project, "changed": tmp_path / "changed", "none": tmp_path / "none"}
+    for name in ("core", "tasks", "flows"):
+        shutil.copytree(place.project / name, trees["changed"] / name, ignore=shutil.ignore_patterns("__pycache__"))
+    with (trees["changed"] / "core" / "errors.py").open("a") as file:
+        file.write("# another version\n")
+    (trees["none"] / "tasks").mkdir(parents=True)
+    (trees["none"] / "tasks" / "__init__.py").write_text("")  # something else of this name is found first
+    with cluster(tmp_path, place.project, 0, PYTHONPATH=str(trees[scheduler])) as running:
+        running.start_worker(PYTHONPATH=str(trees[worker]))
         process = place.start(str(place.folder / "scores.csv"), "other", "--workers", running.address)
         _, told = process.communicate(timeout=300)
     assert process.returncode == 2, told
-    assert ("the worker cannot run assay" if missing else "a worker runs other code than this process (assay ") in told
+    assert expected in told
     assert "Traceback" not in told
 
 
@@ -208,3 +216,47 @@ def test_a_certificate_is_the_same_on_a_scheduler(place: Place, two_workers: Clu
         return made.record
 
     assert certified("c1.json", "1")["id"] == certified("c2.json", two_workers.address)["id"]
+
+
+def test_certificates_of_dasks_configuration_are_used(place: Place, tmp_path: Path) -> None:
+    tls = certificates(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in tls.items():
+            patch.setenv(name, value)
+        running = Cluster(folder=tmp_path, project=place.project)
+        try:
+            running.start_scheduler(protocol="tls")
+            running.start_worker(wait=False)
+            assert running.address.startswith("tls://")
+            there = place.record(str(place.folder / "scores.csv"), "tls", "--workers", running.address)
+            for name in tls:
+                patch.delenv(name)
+            bare = place.start(str(place.folder / "scores.csv"), "bare", "--workers", running.address)
+            _, told = bare.communicate(timeout=300)
+        finally:
+            running.stop()
+    assert there["id"] == place.record(str(place.folder / "scores.csv"), "not-tls")["id"]
+    assert bare.returncode == 2
+    assert "tls:// needs certificates" in told
+
+
+def certificates(folder: Path) -> dict[str, str]:
+    """Make a certificate that signs itself, for both ends, and name it in Dask's variables."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "dask")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+        .serial_number(1).not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True).sign(key, hashes.SHA256())
+    )  # fmt: skip
+    pem = folder / "tls.pem"
+    pem.write_bytes(made.public_bytes(serialization.Encoding.PEM) + key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ))  # fmt: skip
+    parts = ["CA_FILE", *(f"{role}__{what}" for role in ("SCHEDULER", "WORKER", "CLIENT") for what in ("CERT", "KEY"))]
+    return {f"DASK_DISTRIBUTED__COMM__TLS__{part}": str(pem) for part in parts}
