@@ -20,7 +20,7 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Print the findings on stdout as JSON.")
 @click.pass_context
 def command(context: click.Context, folder: Path | None, as_json: bool) -> None:  # fmt: skip
-    """Look at everything that assay uses, and say what to do where something does not work.
+    """Look at all that is configured, and say what to do where something does not work.
 
     Versions, folders and disk, the Prefect server with its worker and deployments, MLflow and its champions, object
     storage, databases, clocks, passwords, telemetry. What is not configured is said, and is no fault. Nothing is
