@@ -23,6 +23,9 @@ PYTEST_ARGS ?=
 TEST_PROCESSES ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(TEST_PROCESSES)
 
+# Values of Helm charts are no manifests, and have no schema that can be had without a network.
+MANIFESTS := $(filter-out %.values.yaml,$(wildcard infra/kubernetes/*.yaml))
+
 # The stamp holds the folder that .venv was made in: scripts and the editable install name it, so a copied or moved
 # tree needs a new .venv. So does one whose interpreter is gone.
 USABLE := $(shell test "$$(cat $(STAMP) 2>/dev/null)" = "$(CURDIR)" && $(BIN)/python -c '' 2>/dev/null && echo yes)
@@ -45,9 +48,12 @@ test: $(STAMP)  ## Run every test that is not slow
 
 check: lint types imports fast  ## Lint, types, import contracts and the fast tests: before every commit
 
-lint: $(STAMP)  ## Lint and formatting, changing nothing
+lint: $(STAMP)  ## Lint, formatting and the schemas of infra/, changing nothing
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/yamllint --strict -c infra/.yamllint infra
+	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec infra/compose.yaml
+	$(BIN)/kubernetes-validate --strict --quiet $(MANIFESTS)
 
 types: $(STAMP)  ## Type check
 	$(BIN)/mypy --strict core tasks flows

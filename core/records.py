@@ -38,6 +38,7 @@ SCHEMA_VERSIONS = {
     "assay.series": 1,
     "assay.simulation": 1,
     "assay.plan": 1,
+    "assay.watch": 1,
 }
 
 UNSAID: Mapping[str, bool] = types.MappingProxyType({"unsaid": True})

@@ -8,22 +8,26 @@ from core.errors import InputError
 from core.instrument.spec import UNKNOWN, JudgeIdentity
 from flows.orchestration import (
     ProgressArtifact,
+    announce,
     instrument_named,
     listed,
     name_of_instrument,
     orchestrated,
     parameters_of_run,
     show_record,
-    tracked,
+    tracked_run,
 )
 from flows.pipelines.calibration import run_calibration
 from tasks import steps
 from tasks.archive import Written
+from tasks.events import CALIBRATION_MADE
 from tasks.judges import load_judge
+from tasks.readers import reader_names
 from tasks.reporting.markdown import plain_text
-from tasks.storage import place_of
+from tasks.storage import find_inputs, place_of
 from tasks.tables import rows_of
 from tasks.tracking import promotion
+from tasks.watches import answers_now
 
 
 def run_name() -> str:
@@ -42,6 +46,7 @@ def calibrate(
     scores: str | list[str] | None = None,
     promote: bool = False,
     because: str | None = None,
+    fresh: bool = False,
     accept_judge: bool = False,
     confidence_level: float | None = None,
     output: str | None = None,
@@ -59,6 +64,9 @@ def calibrate(
         The judge that is to run on the golden set's texts, when there are no scores.
     scores : str or list of str, optional
         The judge's scores on the golden set (or a detector's decisions, for an instrument of that kind).
+    fresh : bool
+        Ask the judge anew, whatever it answered before: for one that changed under its old fingerprint. Its answers
+        are kept as the scores that were calibrated.
     promote, because, accept_judge, confidence_level, output, tracking_uri
         As on the command line.
     """
@@ -66,10 +74,13 @@ def calibrate(
     if not listed(golden):
         raise InputError.of("calibrate", "no golden set is named, so nothing can be calibrated")
     progress = ProgressArtifact(orchestrated(steps.FIND, lambda: rows_of(listed(golden))), "texts judged")
+    given, named = listed(scores), None if scores else _registered(judge)
+    if fresh and named is not None:
+        given, named = [_answers(named, listed(golden), progress)], None
     written = run_calibration(
         listed(golden),
-        listed(scores),
-        None if scores else _registered(judge),
+        given,
+        named,
         spec,
         confidence_level=confidence_level,
         accept_judge=accept_judge,
@@ -80,9 +91,18 @@ def calibrate(
     )
     progress.finish()
     wish = promotion(because) if promote else None
-    links = tracked(written, tracking_uri, register=instrument is not None, promotion=wish)
+    run, links = tracked_run(written, tracking_uri, register=instrument is not None, promotion=wish)
     show_record(written.document, [f"record: {plain_text(written.path)}", *links])
+    if run is not None and run.registered is not None:
+        made = {"calibration": run.registered.uri, "record": written.document["id"], "instrument": run.registered.name}
+        announce(CALIBRATION_MADE, f"assay.calibration.{run.registered.name}", made)
     return written
+
+
+def _answers(name: str, golden: list[str], progress: ProgressArtifact) -> str:
+    """Ask a registered judge about the golden texts as if for the first time."""
+    files = find_inputs(golden, reader_names())
+    return orchestrated(steps.JUDGE, lambda: answers_now(load_judge(name), files, progress=progress)).uri
 
 
 def _registered(judge: JudgeIdentity | None) -> str:

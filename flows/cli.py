@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import json
 import os
 import signal
 import sys
@@ -26,12 +25,16 @@ COMMANDS = {
     "calibrate": "Calibrate a judge on a golden set.",
     "simulate": "Show by simulation how often the intervals hold the truth.",
     "plan": "Say how many traces and labels a goal takes.",
+    "watch": "Ask whether a judge is still the one that was calibrated.",
+    "promote": "Make a calibration the champion that measures releases.",
     "measure": "Measure a release with a calibrated judge.",
     "compare": "Say whether a release is better or worse than the one before, or line up several.",
     "audit": "Audit predictions or generated text: how groups of people fare.",
     "gate": "Hold records against a policy; missing evidence never passes.",
     "verify": "Re-derive every figure of a record from its inputs.",
     "event": "Tell the Prefect server of a changed judge or a released model.",
+    "up": "Start the local stack: databases, object storage, MLflow, Prefect and a worker.",
+    "doctor": "Say whether all that is configured works, and what to do where it does not.",
     "sync": "Upload the records that MLflow could not take when they were made.",
 }
 """Every command, with its line of help; `flows.commands.<name>` holds it."""
@@ -151,6 +154,7 @@ def _usage_hint(error: click.ClickException) -> str:
 
 def _tell(error: Any, as_json: bool, hint: str = "") -> None:
     """Print an error to stderr: for people, or one JSON object a problem."""
+    from tasks.logs import line
     from tasks.reporting.terminal import printable
 
     if not as_json:
@@ -158,8 +162,7 @@ def _tell(error: Any, as_json: bool, hint: str = "") -> None:
         click.echo("\n".join(map(printable, "\n".join(lines).split("\n"))), err=True)
         return
     problems = error.problems if isinstance(error, InputError) else ()
-    rows: list[dict[str, Any]] = [
-        {"level": "error", "source": item.source, "line": item.line, "message": item.message} for item in problems
-    ]
-    for row in rows or [{"level": "error", "message": str(error)}]:
-        click.echo(json.dumps(row), err=True)  # ASCII: names must not steer the terminal
+    for item in problems:
+        click.echo(line("error", item.message, source=item.source, line=item.line), err=True)
+    if not problems:
+        click.echo(line("error", str(error)), err=True)

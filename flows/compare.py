@@ -5,7 +5,7 @@ from __future__ import annotations
 from prefect import flow
 from prefect.logging import get_run_logger
 
-from flows.orchestration import listed, orchestrated, parameters_of_run, show_record, tracked
+from flows.orchestration import gated, listed, orchestrated, parameters_of_run, show_record, tracked
 from flows.pipelines.comparison import run_comparison
 from tasks.archive import Written
 from tasks.reporting.markdown import plain_text
@@ -26,6 +26,7 @@ def compare(
     unpaired: bool = False,
     remeasure: bool = False,
     scores: bool = False,
+    policy: str | None = None,
     output: str | None = None,
     tracking_uri: str | None = None,
 ) -> Written:
@@ -37,6 +38,9 @@ def compare(
         References to measurements, the oldest first: two make a comparison, more a series.
     allow_different_calibration, confidence_level, unpaired, remeasure, scores, output, tracking_uri
         As on the command line.
+    policy : str, optional
+        A YAML file, or the name of one in ``deployments/policies``: the gate over the newest release's measurement and
+        the comparison.
     """
     found = run_comparison(
         listed(releases),
@@ -57,4 +61,14 @@ def compare(
         links.append(f"baseline, measured again: {plain_text(found.remeasured.path)}")
         tracked(found.remeasured, tracking_uri)
     show_record(written.document, [*links, *tracked(written, tracking_uri)])
+    if policy:
+        newest = listed(releases)[-1]
+        gated([newest, str(written.path)], policy, _target(written), tracking_uri)
     return written
+
+
+def _target(written: Written) -> str | None:
+    """Name the newest release."""
+    result = written.document["result"]
+    newest = result["candidate"] if "candidate" in result else result["points"][-1]
+    return None if newest["target"] is None else str(newest["target"])

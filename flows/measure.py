@@ -11,21 +11,26 @@ from core.errors import AssayError, InputError, UnreachableError
 from core.instrument.spec import InstrumentSpec, JudgeIdentity
 from flows.orchestration import (
     ProgressArtifact,
+    announce,
+    gated,
     instrument_named,
     listed,
     orchestrated,
     parameters_of_run,
+    reference_of,
     show_record,
-    tracked,
+    tracked_run,
 )
 from flows.pipelines.measurement import run_measurement
 from tasks import steps
 from tasks.archive import Written
 from tasks.champion import Champion, champion_of
-from tasks.events import JUDGE_CHANGED, emit
+from tasks.events import BASELINE_LABEL, JUDGE_CHANGED, MEASUREMENT_MADE, emit
 from tasks.reporting.markdown import plain_text
 from tasks.storage import place_of
 from tasks.tables import rows_of
+from tasks.tracking.baselines import baseline_of
+from tasks.workers import workers_of
 
 
 def run_name() -> str:
@@ -40,6 +45,8 @@ def measure(
     calibration: str | None = None,
     certificate: str | None = None,
     target: str | None = None,
+    baseline: str | None = None,
+    policy: str | None = None,
     golden: str | list[str] | None = None,
     reported: str | list[str] | None = None,
     labels: str | list[str] | None = None,
@@ -47,6 +54,7 @@ def measure(
     attempts: Literal["each", "first", "last", "any"] | None = None,
     accept_judge: bool = False,
     confidence_level: float | None = None,
+    workers: int | str | None = None,
     output: str | None = None,
     tracking_uri: str | None = None,
 ) -> Written:
@@ -68,6 +76,12 @@ def measure(
         A reference to its certificate; ``none`` leaves it out, and without one it is looked for.
     target : str, optional
         The system that was released, ``name@version``.
+    baseline : str, optional
+        The release before, ``name@version``, or a reference to its measurement: what is announced as made then starts
+        the comparison of the two.
+    policy : str, optional
+        A YAML file, or the name of one in ``deployments/policies``: the gate, which with a baseline waits for the
+        comparison.
     golden : str or list of str, optional
         The golden set to calibrate a changed judge on; passed on with the announcement.
     reported : str or list of str, optional
@@ -77,6 +91,8 @@ def measure(
         out, and the run says so.
     allow_unmatched : bool
         Leave out labels of traces that are not in production.
+    workers : int or str, optional
+        Processes that read and count, by default this one; or a Dask scheduler, ``tcp://HOST:PORT``.
     attempts, accept_judge, confidence_level, output, tracking_uri
         As on the command line.
     """
@@ -105,13 +121,19 @@ def measure(
         confidence_level=confidence_level,
         output=None if output is None else place_of(output),
         progress=progress,
+        workers=1 if workers is None else workers_of(str(workers)),
         tracking_uri=tracking_uri,
         tell=get_run_logger().warning,
         run=orchestrated,
         reuse=True,
     )
     progress.finish()
-    show_record(written.document, [f"record: {plain_text(written.path)}", *tracked(written, tracking_uri)])
+    run, links = tracked_run(written, tracking_uri)
+    show_record(written.document, [f"record: {plain_text(written.path)}", *links])
+    before = _baseline(baseline, written, tracking_uri)
+    _announce_made(written, reference_of(written, run), before, policy)
+    if policy and before is None:
+        gated([str(written.path)], policy, written.document["result"]["target"], tracking_uri)
     if found.why_not in ("no_champion", "other_judge"):
         _announce(written, instrument or spec.name, listed(golden) or list(found.golden))
     return written
@@ -126,6 +148,32 @@ def _champion(spec: InstrumentSpec, scores: list[str], tracking_uri: str | None)
     if found.why_not is not None:
         get_run_logger().warning("measured without a calibration: %s", found.detail)
     return found
+
+
+def _baseline(baseline: str | None, written: Written, tracking_uri: str | None) -> str | None:
+    """Find the baseline's measurement; None, with a warning, where there is nothing to compare."""
+    if not baseline:
+        return None
+    result = written.document["result"]
+    reason = "this measurement has no corrected rate"
+    if result["calibration"]["source"] != "none":
+        try:
+            return orchestrated(steps.FIND_RELEASES, lambda: baseline_of(baseline, written.document, tracking_uri))
+        except AssayError as error:
+            reason = str(error)
+    get_run_logger().warning("nothing is compared with %s: %s", baseline, reason)
+    return None
+
+
+def _announce_made(written: Written, reference: str, baseline: str | None, policy: str | None) -> None:
+    """Say that a measurement was made; one that has a baseline has a label by which the comparison is started."""
+    result = written.document["result"]
+    payload = {
+        "measurement": reference, "record": written.document["id"], "target": result["target"],
+        "instrument": result["instrument"], "baseline": baseline, "policy": policy,
+    }  # fmt: skip
+    labels = {} if baseline is None else {BASELINE_LABEL: baseline}
+    announce(MEASUREMENT_MADE, f"assay.measurement.{result['instrument']}", payload, labels)
 
 
 def _announce(written: Written, instrument: str, golden: list[str]) -> None:

@@ -19,32 +19,42 @@ from prefect.logging import get_run_logger
 
 from core.errors import AssayError, InputError, UnreachableError
 from core.instrument.spec import InstrumentSpec
+from flows.pipelines.gating import run_gate
 from tasks import steps
 from tasks.archive import Written
+from tasks.events import GATE_FAILED, GATE_INSUFFICIENT, emit, server_configured
 from tasks.reporting.audit_markdown import audit_markdown
 from tasks.reporting.audit_rows import audit_rows
 from tasks.reporting.comparison import comparison_rows, series_rows
+from tasks.reporting.gate_report import gate_markdown
 from tasks.reporting.markdown import (
     calibration_markdown,
     category_rows,
     comparison_markdown,
     measurement_markdown,
+    plain_text,
     plan_markdown,
     simulation_markdown,
 )
 from tasks.reporting.plan import size_rows
 from tasks.reporting.simulation import cell_rows
 from tasks.reporting.terminal import printable
+from tasks.reporting.watch import watch_markdown, watch_rows
 from tasks.specs import load_instrument
 from tasks.steps import Step
-from tasks.tracking import track
+from tasks.tracking import Tracked, track
 from tasks.tracking import tracking_uri as resolved_uri
+from tasks.tracking.gates import tag_gated
 
 T = TypeVar("T")
 
 RETRY_DELAY_SECONDS = 5.0
 PROGRESS_EVERY_SECONDS = 5.0
 SPECS = Path("deployments") / "specs"
+POLICIES = Path("deployments") / "policies"
+
+VERDICT_EVENTS = {"fail": GATE_FAILED, "insufficient_evidence": GATE_INSUFFICIENT}
+"""Verdicts that stop a release, and the events that say so."""
 
 
 def orchestrated(step: Step, work: Callable[[], T]) -> T:
@@ -98,30 +108,89 @@ def instrument_named(name: str | None) -> InstrumentSpec:
     return load_instrument(spec_file(name, "instrument"))
 
 
-def spec_file(name: str, what: str) -> Path:
+def spec_file(name: str, what: str, folder: Path = SPECS) -> Path:
     """Find a spec: a YAML file, or the name of one in ``deployments/specs``; `what` it is of is for the message."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml") or path.is_absolute():
         return path
     if path.name != name or not name:
         raise InputError.of(name or what, f"is neither a YAML file nor the name of an {what}")
-    return SPECS / f"{name}.yaml"
+    return folder / f"{name}.yaml"
 
 
 def tracked(written: Written, tracking_uri: str | None, **wishes: Any) -> list[str]:
-    """Log a record to MLflow and return the lines that say where; an outage does not fail the run.
+    """Log a record to MLflow and return the lines that say where; see `tracked_run`."""
+    return tracked_run(written, tracking_uri, **wishes)[1]
+
+
+def tracked_run(written: Written, tracking_uri: str | None, **wishes: Any) -> tuple[Tracked | None, list[str]]:
+    """Log a record to MLflow and say where; an outage does not fail the run.
 
     The record is kept all the same, and `assay sync` uploads it later.
     """
     uri = resolved_uri(tracking_uri)
     if uri is None:
-        return []
+        return None, []
     try:
         found = orchestrated(steps.TRACK, lambda: track(written, uri, **wishes))
     except UnreachableError as error:
         get_run_logger().warning("not in MLflow yet: %s", error)
-        return ["not in MLflow yet: it could not be reached; `assay sync` uploads the record"]
-    return [f"MLflow run: {found.run_id} at {found.shown_uri}"]
+        return None, ["not in MLflow yet: it could not be reached; `assay sync` uploads the record"]
+    return found, [f"MLflow run: {found.run_id} at {found.shown_uri}"]
+
+
+def reference_of(written: Written, run: Tracked | None) -> str:
+    """Name a record for another run: by its run in MLflow, else by where it is."""
+    return str(written.path) if run is None else f"runs:/{run.run_id}"
+
+
+def announce(name: str, resource: str, payload: Mapping[str, Any], labels: Mapping[str, str] | None = None) -> None:
+    """Tell the server of what was made; the record stands whether or not anybody hears it.
+
+    A temporary server, which nothing is deployed to, is told nothing.
+    """
+    if not server_configured():
+        return
+    try:
+        emit(name, resource, payload, labels=labels)
+    except AssayError as error:
+        get_run_logger().warning("%s could not be announced: %s", name, error)
+
+
+def gated(records: Sequence[str], policy: str, target: str | None, tracking_uri: str | None) -> Written:
+    """Hold a policy against records: an artifact, tags in MLflow, and an event where a release is stopped.
+
+    Parameters
+    ----------
+    records : sequence of str
+        References.
+    policy : str
+        A YAML file, or the name of one in ``deployments/policies``.
+    target : str or None
+        What is gated, for the event.
+    tracking_uri : str or None
+    """
+    file = spec_file(policy, "policy", POLICIES)
+    written = run_gate(records, file, tracking_uri=tracking_uri, run=orchestrated)
+    document, result = written.document, written.document["result"]
+    told = "\n".join(
+        [gate_markdown(document), "", f"Record `{document['id']}`", f"- record: {plain_text(written.path)}"]
+    )
+    create_markdown_artifact(told, key="gate", description=f"gate {document['id'][:12]}")
+    uri = resolved_uri(tracking_uri)
+    if uri is not None:
+        try:
+            orchestrated(steps.TRACK, lambda: tag_gated(document, uri))
+        except UnreachableError as error:
+            get_run_logger().warning("the verdict is no tag in MLflow: %s", error)
+    if result["verdict"] in VERDICT_EVENTS:
+        get_run_logger().warning("the gate %s says %s", result["policy"], result["verdict"])
+        payload = {
+            "verdict": result["verdict"], "policy": result["policy"], "target": target, "record": document["id"],
+            "place": str(written.path), "records": list(records),
+        }  # fmt: skip
+        announce(VERDICT_EVENTS[result["verdict"]], f"assay.gate.{result['policy']}", payload)
+    return written
 
 
 def name_of_instrument(given: str | None) -> str:
@@ -143,6 +212,8 @@ def show_record(document: Mapping[str, Any], links: Sequence[str]) -> None:
         rows = comparison_rows(document["result"]) if kind == "comparison" else series_rows(document["result"])
         rows = [{name: printable(value) for name, value in row.items()} for row in rows]
         markdown, key = comparison_markdown(document, links), f"{kind}-rows"
+    elif kind == "watch":
+        markdown, key, rows = watch_markdown(document, links), "watch-shifts", watch_rows(document["result"])
     elif kind == "audit":
         markdown, key, rows = audit_markdown(document, links), "audit-figures", audit_rows(document)
     else:

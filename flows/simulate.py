@@ -5,21 +5,24 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from prefect import flow
+from prefect.logging import get_run_logger
 
-from core.errors import InputError
+from core.errors import InputError, UnreachableError
 from flows.orchestration import (
     ProgressArtifact,
     instrument_named,
     orchestrated,
     parameters_of_run,
     show_record,
-    tracked,
+    tracked_run,
 )
 from flows.pipelines.simulation import run_simulation
-from tasks.archive import Written
+from tasks import steps
+from tasks.archive import Written, is_certificate
 from tasks.reporting.markdown import plain_text
 from tasks.storage import place_of
-from tasks.workers import available_cores
+from tasks.tracking.promotions import promote_by_rule
+from tasks.workers import available_cores, workers_of
 
 
 def run_name() -> str:
@@ -40,7 +43,8 @@ def simulate(
     seed: int | None = None,
     confidence_level: float | None = None,
     grid: dict[str, Any] | None = None,
-    workers: int | None = None,
+    workers: int | str | None = None,
+    promote: bool = False,
     output: str | None = None,
     tracking_uri: str | None = None,
 ) -> Written:
@@ -57,8 +61,11 @@ def simulate(
         As on the command line.
     grid : dict, optional
         Fields of the stage's spec that take the place of its own, such as ``{"prevalences": [0.01, 0.1]}``.
-    workers : int, optional
-        Processes; by default the cores that are available.
+    workers : int or str, optional
+        Processes, by default as many as cores are available; or a Dask scheduler, ``tcp://HOST:PORT``.
+    promote : bool
+        For a certificate: make the calibration its instrument's champion if it is the challenger and the promotion
+        rule allows it. Without, a person does.
     """
     if calibration and instrument:
         raise InputError.of("simulate", "name a calibration or an instrument: a calibration has its instrument")
@@ -70,12 +77,28 @@ def simulate(
         replications=replications,
         seed=seed,
         grid=grid,
-        workers=workers or available_cores(),
+        workers=available_cores() if workers is None else workers_of(str(workers)),
         output=None if output is None else place_of(output),
         begin=lambda total: ProgressArtifact(total, "replications"),
         tracking_uri=tracking_uri,
         run=orchestrated,
         reuse=True,
     )
-    show_record(written.document, [f"record: {plain_text(written.path)}", *tracked(written, tracking_uri)])
+    run, links = tracked_run(written, tracking_uri)
+    if promote and run is not None and is_certificate(written.document):
+        links += _decided(written, tracking_uri)
+    show_record(written.document, [f"record: {plain_text(written.path)}", *links])
     return written
+
+
+def _decided(written: Written, tracking_uri: str | None) -> list[str]:
+    """Apply the promotion rule, and return the line that says what came of it."""
+    try:
+        decided = orchestrated(steps.DECIDE, lambda: promote_by_rule(written.document, tracking_uri))
+    except UnreachableError as error:
+        get_run_logger().warning("not decided about promotion: %s", error)
+        return ["not decided about promotion: MLflow could not be reached; run the deployment simulate again"]
+    if decided is None:
+        return []
+    get_run_logger().info(decided.told)
+    return [plain_text(decided.told)]

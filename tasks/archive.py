@@ -16,6 +16,7 @@ from typing import Any
 from core.errors import AssayError, InputError, Problem, RecordError, UnreachableError
 from core.instrument.calibrated import Calibration, DetectorCalibration
 from core.records import Document, FileReference, build, parse, plain, seal
+from tasks.logs import about
 from tasks.settings import settings
 from tasks.storage import (
     Place,
@@ -109,6 +110,7 @@ def write_record(document: Document, output: Place | None, outputs: Sequence[tup
         Data files to keep beside the record as ``<stem>.<role>.parquet``.
     """
     place = output or records_folder() / f"{document['id']}.json"
+    about(record=document["id"])
     try:
         return _written(document, place, outputs, once=output is None)
     except (InputError, UnreachableError) as error:

@@ -37,6 +37,17 @@ class Champion:
     golden: tuple[str, ...] = ()
 
 
+def champion_reference(spec: InstrumentSpec, tracking_uri: str | None) -> Champion:
+    """Find the champion of an instrument, whoever its judge is; see `champion_of`."""
+    if resolved_uri(tracking_uri) is None:
+        return Champion(why_not="champion_unknown", detail="tracking is switched off")
+    try:
+        found = find_calibration(f"models:/{spec.name}@champion", tracking_uri)
+    except InputError as error:
+        return Champion(why_not="no_champion", detail=str(error))
+    return Champion(reference=found.reference.uri)
+
+
 def champion_of(spec: InstrumentSpec, scores: Sequence[str], tracking_uri: str | None) -> Champion:
     """Find the champion of an instrument and see whether it is of the judge that gave these scores.
 

@@ -1,4 +1,4 @@
-"""Events to the Prefect server: that a judge has changed, that a model was released.
+"""Events to the Prefect server: that a judge has changed, a model was released, or a record was made.
 
 Prefect's own emitter returns before the event is sent, and loses it silently when the server is down. Here the server
 is asked for the event until it shows it.
@@ -17,6 +17,13 @@ from core.errors import UnreachableError
 
 JUDGE_CHANGED = "assay.judge.changed"
 MODEL_RELEASED = "assay.model.released"
+CALIBRATION_MADE = "assay.calibration.made"
+MEASUREMENT_MADE = "assay.measurement.made"
+GATE_FAILED = "assay.gate.failed"
+GATE_INSUFFICIENT = "assay.gate.insufficient"
+BASELINE_LABEL = "assay.baseline"
+"""Label of the resource of a measurement that is to be compared; triggers see labels, not payloads."""
+
 WAIT_SECONDS = 20.0
 POLL_SECONDS = 0.25
 
@@ -30,19 +37,28 @@ class EmittedEvent:
     resource: str
 
 
-def emit(name: str, resource: str, payload: Mapping[str, Any], *, event_id: str | None = None) -> EmittedEvent:
+def emit(
+    name: str,
+    resource: str,
+    payload: Mapping[str, Any],
+    *,
+    event_id: str | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> EmittedEvent:
     """Send an event and see that the server has it.
 
     Parameters
     ----------
     name : str
-        `JUDGE_CHANGED` or `MODEL_RELEASED`.
+        Such as `JUDGE_CHANGED`.
     resource : str
         What it is about, such as ``assay.judge.lexical``.
     payload : mapping
         JSON data; numbers and nested values arrive as they are.
     event_id : str, optional
         A UUID. One that the server shows already is not sent again, so that a repeated call does nothing.
+    labels : mapping, optional
+        More labels of the resource, by which triggers choose.
 
     Raises
     ------
@@ -56,7 +72,7 @@ def emit(name: str, resource: str, payload: Mapping[str, Any], *, event_id: str 
         "id": event_id or str(uuid.uuid4()),
         "occurred": datetime.now(UTC).isoformat(),
         "event": name,
-        "resource": {"prefect.resource.id": resource},
+        "resource": {"prefect.resource.id": resource, **(labels or {})},
         "related": [],
         "payload": dict(payload),
     }
@@ -72,6 +88,13 @@ def emit(name: str, resource: str, payload: Mapping[str, Any], *, event_id: str 
             "Is it running, and is PREFECT_API_URL its address? Nothing was started; send the event again."
         ) from None
     return EmittedEvent(id=str(event["id"]), name=name, resource=resource)
+
+
+def server_configured() -> bool:
+    """Whether there is a server that events could be sent to; a temporary one has nobody who listens."""
+    from prefect.settings import PREFECT_API_URL
+
+    return bool(PREFECT_API_URL.value())
 
 
 def _server_address() -> str:

@@ -22,7 +22,7 @@ class Settings(BaseSettings):
         Records without a path of their own go to ``records/`` in it.
     cache_dir : Path
         Judges' answers, by fingerprint and text digest, and in ``s3/`` copies of objects; safe to delete.
-    tracking_uri : str or None
+    tracking_uri : SecretStr or None
         MLflow's address, also read from ``MLFLOW_TRACKING_URI``; ``none`` switches tracking off. None: a SQLite
         database in `data_dir`.
     records : str or None
@@ -62,13 +62,16 @@ class Settings(BaseSettings):
         Seconds that a wait may last at most, also where the service asks for more.
     judge_allow_http : bool
         Take an address without TLS that is not on this machine.
+    notification_block : str or None
+        Prefect's block that automations notify people with, ``TYPE/NAME`` as ``prefect block ls`` names it. None:
+        automations leave an event, and notify nobody.
     """
 
     model_config = SettingsConfigDict(env_prefix="ASSAY_", frozen=True)
 
     data_dir: Path = Path(platformdirs.user_data_dir("assay"))
     cache_dir: Path = Path(platformdirs.user_cache_dir("assay"))
-    tracking_uri: str | None = Field(
+    tracking_uri: SecretStr | None = Field(
         default=None, validation_alias=AliasChoices("ASSAY_TRACKING_URI", "MLFLOW_TRACKING_URI")
     )
     records: str | None = None
@@ -89,6 +92,7 @@ class Settings(BaseSettings):
     judge_backoff: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     judge_max_wait: float = Field(default=60.0, ge=0, allow_inf_nan=False)
     judge_allow_http: bool = False
+    notification_block: str | None = Field(default=None, pattern=r"[a-z0-9-]+/[a-zA-Z0-9-]+")
 
     @field_validator("data_dir", "cache_dir", mode="before")
     @classmethod

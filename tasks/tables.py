@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from core.data.scores import (
 )
 from core.data.vocabulary import MAX_CATEGORIES, RESERVED_CATEGORIES, category_name
 from core.errors import InputError, Problem
-from core.instrument.collapse import unit_masks
+from core.instrument.collapse import Units, unit_masks
 from core.instrument.golden_table import GoldenScores, GoldenTable, cluster_codes, golden_scores
 from core.instrument.labelled import LabelledUnits
 from core.instrument.tally import ScatteredTracesError, Tally, UnitCounts, chosen_attempts, decisions_of
@@ -38,6 +39,7 @@ from core.records import FileReference
 from tasks.readers import Source, open_source, reader_names
 from tasks.spill import scattered_blocks
 from tasks.storage import InputFile, file_digest, find_inputs
+from tasks.workers import Workers
 
 if TYPE_CHECKING:  # pandas takes half a second to import, which not every command needs
     import pandas as pd
@@ -112,6 +114,8 @@ class ScoreScan:
         All that may occur, in bit order.
     progress : callable
         Gets the number of rows of each batch.
+    alike : bool, optional
+        Whether all files have one layout; of some of the files, their own layouts do not say it.
     """
 
     def __init__(
@@ -120,11 +124,15 @@ class ScoreScan:
         kind: Kind,
         categories: Sequence[str],
         progress: Progress = no_progress,
+        *,
+        alike: bool | None = None,
     ) -> None:
         self._sources, self._kind, self._categories = sources, kind, categories
         self._progress = progress
         self._layouts = layouts_of(sources, kind, categories)
-        self._alike = len({(layout.long, frozenset(layout.categories)) for layout in self._layouts}) == 1
+        layouts = {(layout.long, frozenset(layout.categories)) for layout in self._layouts}
+        self._alike = len(layouts) == 1 if alike is None else alike
+        self._found: Found | None = None
         self.log = ProblemLog([source.file.name for source in sources], [source.unit for source in sources])
         self._parsers = [self._parser(layout) for layout in self._layouts]
         self._rows = [0] * len(sources)
@@ -137,6 +145,30 @@ class ScoreScan:
         self.log = ProblemLog([s.file.name for s in self._sources], [s.unit for s in self._sources])
         self._parsers = [self._parser(layout) for layout in self._layouts]
         self._rows = [0] * len(self._sources)
+        self._found = None
+
+    @property
+    def files(self) -> list[InputFile]:
+        """The files."""
+        return [source.file for source in self._sources]
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """All that may occur, in bit order."""
+        return tuple(self._categories)
+
+    @property
+    def of_part(self) -> Callable[[Sequence[Source]], ScoreScan]:
+        """Makes a scan of some of the files, in another process perhaps, that reads them as this one does."""
+        return partial(ScoreScan, kind=self._kind, categories=self._categories, alike=self._alike)
+
+    def tell(self, n_rows: int) -> None:
+        """Count rows that were read elsewhere as progress."""
+        self._progress(n_rows)
+
+    def take(self, found: Found) -> None:
+        """Take what passes over parts of the files have brought up together for what this pass has."""
+        self._found = found
 
     def batches(self) -> Iterator[ScoreBatch]:
         """Yield all files' rows, checked; problems gather in `log`."""
@@ -155,7 +187,7 @@ class ScoreScan:
     @property
     def found(self) -> Found:
         """What the pass brought up."""
-        return Found(
+        return self._found or Found(
             judges=_union(parser.judges for parser in self._parsers),
             fingerprints=_union(parser.fingerprints for parser in self._parsers),
             targets=_union(parser.targets for parser in self._parsers),
@@ -168,7 +200,7 @@ class ScoreScan:
 
     def check(self, needed: Sequence[str]) -> None:
         """Raise what is wrong, including empty tables and needed categories that stand in no row."""
-        for source, rows in zip(self._sources, self._rows, strict=True):
+        for source, rows in zip(self._sources, self.found.rows_by_file, strict=True):
             if not rows and not self.log:
                 self.log.add(source.file.name, "has a header but no rows")
         self.log.stop_if_any()
@@ -335,22 +367,44 @@ class DecisionsFile:
 
     def add(self, columns: dict[str, Any]) -> None:
         """Add units."""
-        batch = pa.RecordBatch.from_pydict(columns, schema=self.SCHEMA)
+        self.add_batch(pa.RecordBatch.from_pydict(columns, schema=self.SCHEMA))
+
+    def add_batch(self, batch: Any) -> None:
+        """Add units that stand in an Arrow batch."""
         self._held.append(batch)
         self._n_held += len(batch)
         self.rows += len(batch)
         if self._n_held >= self.ROWS_A_GROUP:
-            self._flush()
+            self._flush(self._n_held // self.ROWS_A_GROUP * self.ROWS_A_GROUP)
 
-    def _flush(self) -> None:
-        if self._held:
-            self._writer.write_table(pa.Table.from_batches(self._held))
-        self._held, self._n_held = [], 0
+    def _flush(self, n_rows: int) -> None:
+        """Write so many rows; the bytes of the file depend on its rows alone, not on how they came in."""
+        held = pa.Table.from_batches(self._held, self.SCHEMA).combine_chunks()
+        for first in range(0, n_rows, self.ROWS_A_GROUP):
+            self._writer.write_table(held.slice(first, min(self.ROWS_A_GROUP, n_rows - first)))
+        self._held, self._n_held = held.slice(n_rows).to_batches(), self._n_held - n_rows
 
     def close(self) -> None:
         """Finish the file."""
-        self._flush()
+        self._flush(self._n_held)
         self._writer.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collapse:
+    """How the rows of whole traces become units: what `count_units` takes."""
+
+    thresholds: tuple[float, ...]
+    n_composite: int
+    turn_bins: tuple[int, ...]
+    attempts: str
+    last_turn_only: bool
+
+    def units(self, block: ScoreBatch, log: ProblemLog) -> Units:
+        """Return the units of a block of whole traces."""
+        needed = (1 << self.n_composite) - 1
+        units = unit_masks(block, self.thresholds, needed=needed, last_turn_only=self.last_turn_only, log=log)
+        return chosen_attempts(units, self.attempts)
 
 
 def count_units(
@@ -363,6 +417,7 @@ def count_units(
     last_turn_only: bool,
     decisions: Path | None,
     labelled: LabelledUnits | None = None,
+    workers: Workers = 1,
 ) -> tuple[UnitCounts, int]:
     """Collapse and count all units in one pass; scattered traces take a second pass over spilled buckets.
 
@@ -379,13 +434,36 @@ def count_units(
         Where the decisions file goes.
     labelled : LabelledUnits, optional
         Picks out the units of labelled traces.
+    workers : Workers
+        Who counts; neither the counts nor the decisions file depend on it.
 
     Returns
     -------
     counts : UnitCounts
     n_decisions : int
         Rows in the decisions file.
+
+    Raises
+    ------
+    InputError
+        A Dask worker lacks a file, or has another one, or other code.
+    UnreachableError
+        The Dask scheduler, or object storage, cannot be reached.
     """
+    collapse = Collapse(
+        thresholds=tuple(thresholds),
+        n_composite=n_composite,
+        turn_bins=tuple(turn_bins),
+        attempts=attempts,
+        last_turn_only=last_turn_only,
+    )
+    if workers != 1:
+        from tasks.parts import counted_in_parts
+
+        counted = counted_in_parts(scan, collapse, decisions=decisions, labelled=labelled, workers=workers)
+        if counted is not None:
+            return counted
+        scan.restart()
 
     def count(blocks: Iterator[ScoreBatch]) -> tuple[UnitCounts, int]:
         tally = Tally(n_composite, turn_bins)
@@ -394,14 +472,7 @@ def count_units(
         file = None if decisions is None else DecisionsFile(decisions)
         try:
             for block in blocks:
-                units = unit_masks(
-                    block,
-                    thresholds,
-                    needed=(1 << n_composite) - 1,
-                    last_turn_only=last_turn_only,
-                    log=scan.log,
-                )
-                units = chosen_attempts(units, attempts)
+                units = collapse.units(block, scan.log)
                 tally.add(block, units)
                 if labelled is not None:
                     labelled.add(block, units)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,9 @@ from core.instrument.production import Sample, sample_of
 from core.instrument.tally import UnitCounts
 
 COMPOSITE = "composite"
+
+FoundLabels = tuple[Ints, Ints, Ints, Ints]
+"""Rows of the labels whose traces were seen: row, number of units, flag and missing masks of the last of them."""
 
 MANY_INCOMPLETE = 0.1
 """Share of labelled traces that lack a label of some category above which a reader is told what follows."""
@@ -80,6 +84,23 @@ class LabelledUnits:
         np.add.at(self._units, rows[found], 1)
         self._flags[rows[found]] = units.flags[found]
         self._missing[rows[found]] = units.missing[found]
+
+    def emptied(self) -> LabelledUnits:
+        """Return one of the same labels that has seen nothing yet, for a part of production."""
+        other = copy.copy(self)
+        other.restart()
+        return other
+
+    def found(self) -> FoundLabels:
+        """Return what was seen, for another one to `join`."""
+        rows = np.flatnonzero(self._units)
+        return rows, self._units[rows], self._flags[rows], self._missing[rows]
+
+    def join(self, found: FoundLabels) -> None:
+        """Take in what was seen of another part of production."""
+        rows, units, flags, missing = found
+        self._units[rows] += units
+        self._flags[rows], self._missing[rows] = flags, missing
 
     def finish(self, *, allow_unmatched: bool, where: str) -> Labelled:
         """Return the labelled traces that production has.

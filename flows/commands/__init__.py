@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tasks.archive import Written
     from tasks.storage import Place
     from tasks.tracking import Promotion
+    from tasks.workers import Workers
 
 SHOW_AFTER_SECONDS = 2.0
 SPEED_OVER_SECONDS = 600.0  # a chunk of a simulation may take a minute
@@ -71,10 +72,28 @@ def _checked_address(_: click.Context, __: click.Parameter, value: str | None) -
     return value
 
 
-workers_option = click.option(
-    "--workers", type=click.IntRange(1, 512), metavar="N",
-    help="Processes that simulate; figures do not depend on it. Default: the cores that are available.",
-)  # fmt: skip
+def _workers(_: click.Context, __: click.Parameter, value: str | None) -> Workers | None:
+    """Read a number of processes or the address of a Dask scheduler."""
+    if value is None:
+        return None
+    from core.errors import InputError
+    from tasks.workers import workers_of
+
+    try:
+        return workers_of(value)
+    except InputError as error:
+        raise click.BadParameter(f"it is {error.problems[0].message}") from None
+
+
+def workers_option(what: str, default: str) -> Callable[[Any], Any]:
+    """Make the option that says who works; `what` they do and the default are for the help."""
+    return click.option(
+        "--workers", callback=_workers, metavar="N|tcp://HOST:PORT",
+        help=f"Processes that {what}, or a Dask scheduler whose workers do; figures do not depend on it. Default: "
+        f"{default}.",
+    )  # fmt: skip
+
+
 orchestrate_option = click.option(
     "--orchestrate", is_flag=True,
     help="Run as a Prefect flow, on a temporary server if PREFECT_API_URL names none. With PREFECT_API_URL always so.",
@@ -232,6 +251,20 @@ def through_prefect(orchestrate: bool) -> bool:
     return orchestrate or bool(os.environ.get("PREFECT_API_URL"))
 
 
+def logs_json() -> bool:
+    """Whether --log-format json was asked for."""
+    context = click.get_current_context(silent=True)
+    return context is not None and context.find_root().params.get("log_format") == "json"
+
+
+def note(message: str, **more: str) -> None:
+    """Write a line to a log of JSON lines, where that was asked for; people read the report."""
+    if logs_json():
+        from tasks.logs import line
+
+        click.echo(line("info", message, **more), err=True)
+
+
 def run_flow(flow: Callable[..., Written], tracking_uri: str | None, **parameters: Any) -> Written:
     """Run a Prefect flow in this process.
 
@@ -242,6 +275,10 @@ def run_flow(flow: Callable[..., Written], tracking_uri: str | None, **parameter
     if tracking_uri is not None:
         os.environ["ASSAY_TRACKING_URI"] = tracking_uri
         settings.cache_clear()
+    if logs_json():
+        from tasks.logs import PREFECT_SWITCHES
+
+        os.environ.update(PREFECT_SWITCHES)
     _check_prefect()
     return flow(**parameters)
 
@@ -295,6 +332,7 @@ def show(
     if line is not None:
         screen.print(line, soft_wrap=True)
     screen.print(words(f"record: {written.path}"), soft_wrap=True)
+    note("record written", path=str(written.path))
 
 
 def promotion_of(promote: bool, because: str | None, *, named: bool, tracking_uri: str | None) -> Promotion | None:
@@ -334,4 +372,8 @@ def track(
     except KeyboardInterrupt:
         click.echo(f"interrupted; the record is kept: {written.path}; `assay sync` uploads it", err=True)
         raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
+    from tasks.logs import about
+
+    about(run=tracked.run_id)
     console(stderr=as_json).print(tracked_report(tracked), soft_wrap=True)
+    note("logged to MLflow", uri=tracked.shown_uri)

@@ -58,7 +58,10 @@ if TYPE_CHECKING:
 @tracking_option
 @orchestrate_option
 @click.option("--promote", is_flag=True, help="Make this calibration its instrument's champion in MLflow's registry.")
-@click.option("--because", metavar="TEXT", help="Why it is promoted; kept on the model version.")
+@click.option(
+    "--because", "--reason", "because", metavar="TEXT",
+    help="Why it is promoted; kept on the model version and on the run.",
+)  # fmt: skip
 def command(
     golden: tuple[str, ...],
     scores: tuple[str, ...],

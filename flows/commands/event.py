@@ -70,10 +70,16 @@ def judge_changed(
 @click.option("--target", required=True, metavar="NAME@VERSION", help="What was released.")
 @click.option("--scores", required=True, multiple=True, metavar="FILE", help="Its scores (repeatable).")
 @click.option("--instrument", required=True, metavar="NAME", help="A YAML file, or a name in deployments/specs.")
-@click.option("--baseline", metavar="NAME@VERSION", help="The release before.")
+@click.option("--baseline", metavar="NAME@VERSION", help="The release before: what is measured is compared with it.")
+@click.option("--policy", metavar="NAME", help="Gate the result: a YAML file, or a name in deployments/policies.")
 @event_id_option
 def model_released(
-    target: str, scores: tuple[str, ...], instrument: str, baseline: str | None, event_id: UUID | None
+    target: str,
+    scores: tuple[str, ...],
+    instrument: str,
+    baseline: str | None,
+    policy: str | None,
+    event_id: UUID | None,
 ) -> None:
     """A model was released: measure it with the instrument's champion.
 
@@ -84,8 +90,7 @@ def model_released(
     from tasks.events import MODEL_RELEASED
 
     payload: dict[str, Any] = {"target": target, "scores": list(scores), "instrument": instrument}
-    if baseline is not None:
-        payload["baseline"] = baseline
+    payload |= {name: value for name, value in (("baseline", baseline), ("policy", policy)) if value is not None}
     _emit(MODEL_RELEASED, f"assay.model.{target.partition('@')[0]}", payload, event_id)
 
 

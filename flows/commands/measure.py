@@ -25,10 +25,12 @@ from flows.commands import (
     track,
     tracking_option,
     with_direction,
+    workers_option,
 )
 
 if TYPE_CHECKING:
     from tasks.storage import Place
+    from tasks.workers import Workers
 
 
 @click.command(name="measure")
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
 @higher_is_option
 @accept_judge_option
 @confidence_option
+@workers_option("read and count", "1, this process")
 @output_option
 @force_option
 @json_option
@@ -83,6 +86,7 @@ def command(
     higher_is: str | None,
     accept_judge: bool,
     confidence_level: float | None,
+    workers: Workers | None,
     output: Place | None,
     force: bool,
     as_json: bool,
@@ -102,6 +106,7 @@ def command(
       assay measure scores.parquet --calibration calibration.json --labels labelled-sample.csv
       assay measure inspect:run.eval --higher-is worse --calibration calibration.json
       assay measure garak:garak.report.jsonl --calibration calibration.json
+      assay measure 'runs/*.parquet' --calibration calibration.json --workers tcp://scheduler:8786
       assay measure detections.csv --instrument fairness.yaml
       assay measure detections.csv --calibration detector.json
     """  # noqa: D301 (click wants the character)
@@ -144,6 +149,7 @@ def command(
             attempts=cast(Any, attempts),
             accept_judge=accept_judge,
             confidence_level=confidence_level,
+            workers=workers,
             output=None if output is None else str(output),
         )
         show(written, measurement_report, as_json=as_json, more=certificate_hint)
@@ -164,6 +170,7 @@ def command(
             confidence_level=confidence_level,
             output=output,
             progress=advance,
+            workers=workers or 1,
             tracking_uri=tracking_uri,
             tell=lambda line: console(stderr=True).print(words(line, "yellow"), soft_wrap=True),
         )

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from flows.pipelines.simulation import StageNumber
     from tasks.archive import Written
     from tasks.storage import Place
+    from tasks.workers import Workers
 
 
 def _size(text: str) -> int:
@@ -146,7 +147,7 @@ FIELDS = {
 @click.option("--unscored", type=click.FloatRange(0, 1, max_open=True), metavar="P",
               help="Share of turns without a score (stage 3).")  # fmt: skip
 @confidence_option
-@workers_option
+@workers_option("simulate", "the cores that are available")
 @output_option
 @force_option
 @json_option
@@ -159,7 +160,7 @@ def command(
     confidence_level: float | None,
     replications: int | None,
     seed: int | None,
-    workers: int | None,
+    workers: Workers | None,
     output: Place | None,
     force: bool,
     as_json: bool,

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from flows.commands import counted_progress, progress, tracking_option, workers_option
+
+if TYPE_CHECKING:
+    from tasks.workers import Workers
 
 
 @click.command(name="verify")
@@ -15,9 +19,9 @@ from flows.commands import counted_progress, progress, tracking_option, workers_
     "--inputs", "folders", multiple=True, type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="A folder that holds inputs which are no longer where they were (repeatable).",
 )  # fmt: skip
-@workers_option
+@workers_option("simulate", "the cores that are available")
 @tracking_option
-def command(record: str, folders: tuple[Path, ...], workers: int | None, tracking_uri: str | None) -> None:
+def command(record: str, folders: tuple[Path, ...], workers: Workers | None, tracking_uri: str | None) -> None:
     """Re-derive every figure of a record from its recorded inputs.
 
     Inputs are recognised by their digests: where they were, beside the record, or in the folders of --inputs.

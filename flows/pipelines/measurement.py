@@ -37,6 +37,7 @@ from tasks.tables import (
     open_all,
     references,
 )
+from tasks.workers import Workers
 
 SCHEMA = "assay.measurement"
 LABELS = "labels"
@@ -69,6 +70,7 @@ def _counted(
     decisions: Path | None,
     progress: Progress,
     labelled: LabelledUnits | None = None,
+    workers: Workers,
 ) -> _Counted:
     """Read and count production in one pass, and check whose verdicts it holds, and on what."""
     scan = ScoreScan(sources, spec.kind, categories, progress)
@@ -81,6 +83,7 @@ def _counted(
         last_turn_only=spec.turn_scope == "last",
         decisions=decisions,
         labelled=labelled,
+        workers=workers,
     )
     scan.check(categories[:n_composite])
     found, where = scan.found, files[0].name
@@ -118,6 +121,7 @@ def derive_measurement(
     reported: Sequence[InputFile] = (),
     decisions: Path | None = None,
     progress: Progress = no_progress,
+    workers: Workers = 1,
 ) -> tuple[Derived, int]:
     """Measure with a calibration; everything that the record's id covers, and the rows of `decisions`."""
     calibration = found.calibration
@@ -144,6 +148,7 @@ def derive_measurement(
         decisions=decisions,
         progress=progress,
         labelled=watched,
+        workers=workers,
     )
     records = [found.reference, *([] if certificate is None else [certificate.reference])]
     known: dict[str, Any] = {
@@ -171,6 +176,7 @@ def derive_uncalibrated(
     *,
     decisions: Path | None = None,
     progress: Progress = no_progress,
+    workers: Workers = 1,
 ) -> tuple[Derived, int]:
     """Measure scores that no calibration fits: the raw rate alone; see `derive_measurement`."""
     sources = open_all(files)
@@ -186,6 +192,7 @@ def derive_uncalibrated(
         whose="the",
         decisions=decisions,
         progress=progress,
+        workers=workers,
     )
     result = measure_uncalibrated(
         counted.counts,
@@ -205,6 +212,7 @@ def derive_detections(
     reported: Sequence[InputFile] = (),
     decisions: Path | None = None,
     progress: Progress = no_progress,
+    workers: Workers = 1,
 ) -> tuple[Derived, int]:
     """Measure an uncalibrated detector's decisions; see `derive_measurement`."""
     sources = open_all(files)
@@ -220,6 +228,7 @@ def derive_detections(
         whose="the instrument's",
         decisions=decisions,
         progress=progress,
+        workers=workers,
     )
     rates, report_inputs = load_reported(reported, attributes)
     result = measure_detections(
@@ -289,6 +298,7 @@ def run_measurement(
     confidence_level: float | None = None,
     output: Place | None = None,
     progress: Progress = no_progress,
+    workers: Workers = 1,
     tracking_uri: str | None = None,
     tell: Tell = lambda _: None,
     run: Runner = direct,
@@ -315,6 +325,8 @@ def run_measurement(
         Leave out labels of traces that are not in production, and count them, whatever the instrument says.
     reported, target, attempts, accept_judge, confidence_level, output, progress
         As on the command line.
+    workers : Workers
+        Who reads and counts; the record does not depend on it.
     tracking_uri : str, optional
         Where references lead.
     tell : callable
@@ -362,10 +374,13 @@ def run_measurement(
                 reported=reports,
                 decisions=decisions,
                 progress=progress,
+                workers=workers,
             )
         if spec.uncalibrated is not None:
-            return derive_uncalibrated(inputs, spec, decisions=decisions, progress=progress)
-        return derive_detections(inputs, spec, reported=reports, decisions=decisions, progress=progress)
+            return derive_uncalibrated(inputs, spec, decisions=decisions, progress=progress, workers=workers)
+        return derive_detections(
+            inputs, spec, reported=reports, decisions=decisions, progress=progress, workers=workers
+        )
 
     def compute(folder: Path) -> Result:
         derived, rows = run(steps.MEASURE, lambda: derive(folder / "decisions.parquet"))

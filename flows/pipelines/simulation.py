@@ -28,7 +28,7 @@ from tasks.specs import build_simulation, build_spec
 from tasks.steps import Runner, direct
 from tasks.storage import InputFile, Place
 from tasks.tables import Progress, no_progress, read_golden_maxima, references
-from tasks.workers import carried_out, work_of
+from tasks.workers import Workers, carried_out, work_of
 
 if TYPE_CHECKING:
     from core.simulation.stage import Stage
@@ -62,7 +62,7 @@ def derive_simulation(
     spec: SimulationSpec,
     certified: Certified | None = None,
     *,
-    workers: int = 1,
+    workers: Workers = 1,
     begin: Begin = no_beginning,
     run: Runner = direct,
 ) -> Derived:
@@ -73,8 +73,8 @@ def derive_simulation(
     spec : SimulationSpec
     certified : Certified, optional
         For a `CertificateSpec`.
-    workers : int
-        Processes; the result does not depend on it.
+    workers : Workers
+        Who simulates; the result does not depend on it.
     begin : Begin
     run : Runner
     """
@@ -205,7 +205,7 @@ def run_simulation(
     replications: int | None = None,
     seed: int | None = None,
     grid: Mapping[str, Any] | None = None,
-    workers: int = 1,
+    workers: Workers = 1,
     output: Place | None = None,
     begin: Begin = no_beginning,
     tracking_uri: str | None = None,
@@ -220,7 +220,7 @@ def run_simulation(
         See `simulation_spec`.
     calibration : str, optional
         A reference to the calibration that is simulated.
-    workers : int
+    workers : Workers
     output : Path or S3Url, optional
     begin : Begin
         Hears of replications.

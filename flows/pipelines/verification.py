@@ -19,12 +19,14 @@ from flows.pipelines.gating import derive_again
 from flows.pipelines.measurement import derive_detections, derive_measurement, derive_uncalibrated
 from flows.pipelines.planning import derive_plan
 from flows.pipelines.simulation import Begin, Certified, derive_simulation, no_beginning
+from flows.pipelines.watching import watched_again
 from tasks.archive import Derived, load_record, sealed
 from tasks.finder import InputFinder
 from tasks.judges import load_judge
 from tasks.specs import build_simulation, build_spec
 from tasks.storage import Place, digest_of, exists
 from tasks.tables import Progress, no_progress
+from tasks.workers import Workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +54,7 @@ def verify(
     folders: Sequence[Path] = (),
     progress: Progress = no_progress,
     begin: Begin = no_beginning,
-    workers: int = 1,
+    workers: Workers = 1,
     tracking_uri: str | None = None,
 ) -> Verification:
     """Re-derive a record from its recorded inputs.
@@ -66,8 +68,8 @@ def verify(
         Hears of rows that are read.
     begin : Begin
         Hears of a simulation's replications.
-    workers : int
-        Processes that simulate.
+    workers : Workers
+        Who simulates.
     tracking_uri : str, optional
         MLflow's address, for a calibration that is named by a reference and is no longer on disk.
 
@@ -125,6 +127,8 @@ def _derive(document: Document, finder: InputFinder, progress: Progress) -> Deri
     if kind == "assay.plan":
         planned_with = finder.calibration(inputs) if inputs else None
         return derive_plan(build_spec(spec, PlanSpec, source), planned_with)
+    if kind == "assay.watch":
+        return watched_again(document, finder)
     if kind == "assay.gate":
         return derive_again(document, finder)
     if kind == "assay.audit":
@@ -151,7 +155,7 @@ def _derive(document: Document, finder: InputFinder, progress: Progress) -> Deri
     )[0]
 
 
-def _simulated(document: Document, finder: InputFinder, begin: Begin, workers: int) -> Derived:
+def _simulated(document: Document, finder: InputFinder, begin: Begin, workers: Workers) -> Derived:
     spec = build_simulation(document["spec"], "the record's spec")
     certified = None
     if isinstance(spec, CertificateSpec):

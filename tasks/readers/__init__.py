@@ -8,7 +8,8 @@ A reader is a callable ``open(file: InputFile) -> Source``, registered under the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol
 
 import numpy as np
@@ -49,7 +50,13 @@ class Source(Protocol):
 
 def reader_names() -> list[str]:
     """Names of the registered readers."""
-    return sorted(entry.name for entry in entry_points(group="assay.readers"))
+    return sorted(entry.name for entry in _registered())
+
+
+@cache
+def _registered() -> tuple[EntryPoint, ...]:
+    """Look the readers up once: it takes milliseconds, which a thousand files would pay one by one."""
+    return tuple(entry_points(group="assay.readers"))
 
 
 def open_source(file: InputFile) -> Source:
@@ -60,7 +67,7 @@ def open_source(file: InputFile) -> Source:
     InputError
         It is not what the reader knows, or the reader has no such option.
     """
-    (entry,) = (entry for entry in entry_points(group="assay.readers") if entry.name == file.reader)
+    (entry,) = (entry for entry in _registered() if entry.name == file.reader)
     reader: Callable[[InputFile], Source] = entry.load()
     if file.options and not hasattr(reader, "OPTIONS"):
         raise InputError.of(file.name, f"reader {file.reader} has no options, so none can be named before the colon")
@@ -69,6 +76,4 @@ def open_source(file: InputFile) -> Source:
 
 def takes_options(reader: str) -> bool:
     """Tell whether a reader can be told how to read."""
-    return any(
-        hasattr(entry.load(), "OPTIONS") for entry in entry_points(group="assay.readers") if entry.name == reader
-    )
+    return any(hasattr(entry.load(), "OPTIONS") for entry in _registered() if entry.name == reader)

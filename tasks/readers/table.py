@@ -65,10 +65,17 @@ def open_table(file: InputFile) -> ParquetSource | CsvSource | JsonLinesSource:
 
 
 class ParquetSource:
-    """A Parquet file."""
+    """A Parquet file.
+
+    Attributes
+    ----------
+    groups : range or None
+        The row groups that are read; None for all.
+    """
 
     unit = "row"
     kind: str | None = None
+    groups: range | None = None
 
     def __init__(self, file: InputFile) -> None:
         import pyarrow.parquet as pq
@@ -103,7 +110,9 @@ class ParquetSource:
             with pq.ParquetFile(
                 self.file.path, read_dictionary=encoded, pre_buffer=False, buffer_size=READ_AHEAD
             ) as parquet:
-                for batch in parquet.iter_batches(BATCH_ROWS, columns=list(columns), use_threads=False):
+                groups = self.groups or range(parquet.num_row_groups)
+                row += sum(parquet.metadata.row_group(number).num_rows for number in range(groups.start))
+                for batch in parquet.iter_batches(BATCH_ROWS, list(groups), columns=list(columns), use_threads=False):
                     for name in texts:
                         batch.column(name).validate(full=True)  # Parquet may call anything text
                     yield batch, np.arange(row, row + len(batch), dtype=np.int64)

@@ -19,6 +19,7 @@ from tasks.tracking.plans import log_plan
 from tasks.tracking.registry import Registered
 from tasks.tracking.simulations import log_simulation
 from tasks.tracking.uris import tracking_uri, without_credentials
+from tasks.tracking.watches import log_watch
 
 _LOGS = {
     "audit": log_audit,
@@ -28,6 +29,7 @@ _LOGS = {
     "series": log_series,
     "plan": log_plan,
     "simulation": log_simulation,
+    "watch": log_watch,
 }
 
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from core.instrument.promotion import RULE
 from core.records import Document
 from tasks.archive import dumped
 from tasks.reporting.terminal import is_detector
@@ -59,13 +60,14 @@ def registrable(name: str) -> bool:
 def register(client: Any, upload: Upload, run_id: str) -> Registered:
     """Make a calibration a version of its instrument (once), and the champion if that was asked for."""
     name = str(upload.document["result"]["instrument"])
-    version = _find_version(client, name, upload.id) or _new_version(client, upload, name, run_id)
+    version = find_version(client, name, upload.id) or _new_version(client, upload, name, run_id)
     if upload.promotion is None:
         return Registered(name=name, version=version)
-    return _promote(client, name, version, upload.promotion)
+    return promote(client, name, version, upload.promotion)
 
 
-def _find_version(client: Any, name: str, record: str) -> str | None:
+def find_version(client: Any, name: str, record: str) -> str | None:
+    """Return the version of a model that a calibration is; None if it is none."""
     found = client.search_model_versions(f"tags.`record.id` = '{record}'")
     return next((str(item.version) for item in found if item.name == name), None)
 
@@ -166,26 +168,45 @@ def _example(document: Document) -> Any:
     return pd.DataFrame(columns)
 
 
-def _promote(client: Any, name: str, version: str, promotion: Promotion) -> Registered:
-    """Move the alias ``champion``; only an explicit wish ever does, and a newer one is not undone by an older."""
-    before = _champion(client, name)
+def promote(client: Any, name: str, version: str, promotion: Promotion) -> Registered:
+    """Move the alias ``champion``; a newer promotion is not undone by an older.
+
+    Who and why are tags of the version and of its calibration's run. A person's word for a champion that the rule
+    made stands in place of the rule's.
+    """
+    before = version_of(client, name, CHAMPION)
     if before is not None and str(before.version) == version:
+        if before.tags.get("promoted_by") == RULE != promotion.by:
+            _note_promotion(client, before, promotion, before.tags.get("promoted_over", "none"))
         return Registered(name=name, version=version, champion=True)
     if before is not None and before.tags.get("promoted_at", "") > promotion.asked:
         note = f"not promoted: version {before.version} became champion after this promotion was asked for"
         return Registered(name=name, version=version, note=note)
-    tags = {
-        "promoted_by": promotion.by,
-        "promoted_because": promotion.because,
-        "promoted_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "promoted_over": "none" if before is None else str(before.version),
-    }
-    for tag, value in tags.items():
-        client.set_model_version_tag(name, version, tag, facts.clipped(value))
+    found = client.get_model_version(name, version)
+    _note_promotion(client, found, promotion, "none" if before is None else str(before.version))
     client.set_registered_model_alias(name, CHAMPION, version)
     return Registered(name=name, version=version, champion=True)
 
 
-def _champion(client: Any, name: str) -> Any:
+def _note_promotion(client: Any, version: Any, promotion: Promotion, over: str) -> None:
+    tags = {
+        "promoted_by": promotion.by,
+        "promoted_because": promotion.because,
+        "promoted_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "promoted_over": over,
+    }
+    note_on_version(client, version, tags)
+
+
+def note_on_version(client: Any, version: Any, tags: Mapping[str, str]) -> None:
+    """Set tags on a version, and on the run of its calibration."""
+    for tag, value in tags.items():
+        client.set_model_version_tag(version.name, version.version, tag, facts.clipped(value))
+        if version.run_id:
+            client.set_tag(version.run_id, tag, facts.clipped(value))
+
+
+def version_of(client: Any, name: str, alias: str) -> Any:
+    """Return the version that an alias means; None if there is none."""
     aliases = client.get_registered_model(name).aliases
-    return client.get_model_version(name, aliases[CHAMPION]) if CHAMPION in aliases else None
+    return client.get_model_version(name, aliases[alias]) if alias in aliases else None

@@ -18,6 +18,7 @@ from tasks.tracking.outbox import Upload, user
 CALIBRATIONS, SIMULATIONS, MEASUREMENTS = "assay/calibration", "assay/simulation", "assay/measurement"
 COMPARISONS, PLANS = "assay/comparison", "assay/plan"
 AUDITS = "assay/audit"
+WATCHES = "assay/watch"
 CERTIFICATE = "certificate"
 """The tag ``kind`` of a simulation that is about one calibration."""
 
@@ -59,7 +60,7 @@ class Content:
 
 def find_run(client: Any, experiment: str, wanted: Mapping[str, str], *, finished: bool = False) -> Any:
     """Return the newest run with all these tags, or None; on demand only one that is complete."""
-    conditions = " and ".join(f"tags.`{name}` {_equals(value)}" for name, value in wanted.items())
+    conditions = " and ".join(f"tags.`{name}` {equal_to(value)}" for name, value in wanted.items())
     if finished:
         conditions += " and attributes.status = 'FINISHED'"
     found = client.search_runs(
@@ -68,7 +69,7 @@ def find_run(client: Any, experiment: str, wanted: Mapping[str, str], *, finishe
     return found[0] if found else None
 
 
-def _equals(value: str) -> str:
+def equal_to(value: str) -> str:
     """Compare with a text in a filter, which has no escapes: a quote in it takes the other kind, or any character."""
     if "'" not in value:
         return f"= '{value}'"

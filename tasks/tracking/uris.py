@@ -28,7 +28,8 @@ def tracking_uri(option: str | None = None) -> str | None:
     InputError
         What was given is no address of an MLflow server or database.
     """
-    uri = option or settings().tracking_uri or f"{_SQLITE}{settings().data_dir.resolve() / 'mlflow.db'}"
+    given = settings().tracking_uri  # it may hold a password
+    uri = option or (given and given.get_secret_value()) or f"{_SQLITE}{settings().data_dir.resolve() / 'mlflow.db'}"
     if uri.lower() == SWITCHED_OFF:
         return None
     if not _ADDRESS.match(uri):

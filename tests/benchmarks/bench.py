@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import platform
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -88,7 +90,14 @@ counted({path!r}, {expected!r})
 IMPORT_ONLY = "import pandas, pyarrow.parquet, tasks.tables, tasks.readers.table, core.instrument.measurement"
 
 
-def counted(path: str, expected: int | None) -> None:
+COUNT_BY = """
+from tests.benchmarks.bench import counted
+if __name__ == "__main__":
+    counted({path!r}, {expected!r}, workers={workers!r})
+"""
+
+
+def counted(path: str, expected: int | None, *, workers: int = 1) -> None:
     """Count the units of a file with the engine (runs in a process of its own)."""
     from tasks.storage import InputFile
     from tasks.tables import ScoreScan, count_units, open_all
@@ -97,7 +106,7 @@ def counted(path: str, expected: int | None) -> None:
     scan = ScoreScan(sources, "scores", CATEGORIES)
     counts, _ = count_units(
         scan, [0.5] * len(CATEGORIES), n_composite=len(CATEGORIES), turn_bins=(1, 2, 3, 4, 8), attempts="each",
-        last_turn_only=False, decisions=None,
+        last_turn_only=False, decisions=None, workers=workers,
     )  # fmt: skip
     scan.check(CATEGORIES)
     if expected is not None and counts.n_traces != expected:
@@ -149,7 +158,21 @@ def production(folder: Path, n_traces: int) -> list[Row]:
             measured=f"{peak - base_peak:.0f} MB", wanted=f"<= {peak_wanted:g} MB",
             reached=peak - base_peak <= peak_wanted, value=peak - base_peak,
         ))  # fmt: skip
+        if not scattered:
+            rows.append(_two_processes(path, n, n_traces))
     return rows
+
+
+def _two_processes(path: Path, n_rows: int, n_traces: int) -> Row:
+    """P1: the row groups of one file, counted by two processes; starting them takes seconds that a large file has."""
+    code = {k: COUNT_BY.format(path=str(path), expected=n_traces, workers=k) for k in (1, 2)}
+    ratio = _wall([sys.executable, "-c", code[2]], cwd=PROJECT) / _wall([sys.executable, "-c", code[1]], cwd=PROJECT)
+    large = n_rows >= 100_000_000
+    return Row(
+        goal="P1", what=f"{n_rows:.0e} rows, grouped, one file: time of two processes against one",
+        measured=f"{ratio:.2f}x", wanted="<= 0.65x" if large else "- (<= 0.65x of 1e8 rows)",
+        reached=ratio <= 0.65 or not large, value=ratio,
+    )  # fmt: skip
 
 
 def cpu_of(work: Callable[[], Any], at_least: float = 0.2) -> float:
@@ -506,11 +529,60 @@ def commands(folder: Path) -> list[Row]:
     return rows
 
 
-def _wall(command: list[str]) -> float:
+def orchestration(folder: Path) -> list[Row]:
+    """P10: what Prefect, with a temporary server, costs a measurement of a thousand small files; and two processes."""
+    assay, small = str(Path(sys.executable).with_name("assay")), folder / "small"
+    small.mkdir()
+    rng = np.random.default_rng(10)
+    for number in range(1000):
+        scores = np.round(rng.beta(1, 3, (30, TURNS)), 3)
+        rows = [f"t{number}-{i},{turn},hate,{scores[i, turn]}\n" for i in range(30) for turn in range(TURNS)]
+        (small / f"{number:04d}.csv").write_text("trace_id,turn,category,score\n" + "".join(rows))
+    golden = [(f"g{i}", int(i % 3 == 0), 0.9 if i % 3 == 0 else 0.2 + 0.4 * (i % 10 == 1)) for i in range(200)]
+    (folder / "golden.csv").write_text("trace_id,category,label\n" + "".join(f"{t},hate,{y}\n" for t, y, _ in golden))
+    (folder / "judged.csv").write_text("trace_id,category,score\n" + "".join(f"{t},hate,{s}\n" for t, _, s in golden))
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("ASSAY_", "PREFECT_"))},
+        "ASSAY_DATA_DIR": str(folder / "data"), "ASSAY_CACHE_DIR": str(folder / "cache"), "ASSAY_TRACKING_URI": "none",
+        "PREFECT_HOME": str(folder / "prefect"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1",
+        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
+    }  # fmt: skip
+    calibrate = [assay, "calibrate", "golden.csv", "--scores", "judged.csv", "-o", "calibration.json"]
+    subprocess.run(calibrate, check=True, capture_output=True, cwd=folder, env=environment)
+    measure = [assay, "measure", "small", "--calibration", "calibration.json", "-o", "measurement.json"]
+    seconds, ids = {}, set()
+    for how in ("", "--workers=2", "--orchestrate"):
+        # Prefect migrates its new database in the first run, which is not counted; its result cache is emptied.
+        seconds[how] = _wall(
+            [*measure, *how.split()], cwd=folder, env=environment, before=lambda: _empty(folder / "cache")
+        )
+        ids.add(json.loads((folder / "measurement.json").read_text())["id"])
+    if len(ids) != 1:
+        raise SystemExit("a measurement's id depends on who counted")
+    spent = seconds["--orchestrate"] - seconds[""]
+    return [
+        Row(
+            goal="P10", what="1,000 small files: what a Prefect flow adds to the command", measured=f"{spent:.1f} s",
+            wanted="<= 20 s", reached=spent <= 20.0, value=spent,
+        ),
+        Row(
+            goal="P10", what="1,000 small files: time of two processes against one",
+            measured=f"{seconds['--workers=2'] / seconds['']:.2f}x", wanted="-", reached=True,
+            value=seconds["--workers=2"] / seconds[""],
+        ),
+    ]  # fmt: skip
+
+
+def _empty(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wall(command: list[str], before: Callable[[], None] = lambda: None, **how: Any) -> float:
     times = []
     for _ in range(RUNS + 1):
+        before()
         began = time.perf_counter()
-        subprocess.run(command, check=True, capture_output=True)
+        subprocess.run(command, check=True, capture_output=True, **how)
         times.append(time.perf_counter() - began)
     return statistics.median(times[1:])
 
@@ -528,6 +600,7 @@ def main() -> None:
             *group_table(),
             *intervals(),
             *commands(Path(name)),
+            *orchestration(Path(name)),
         ]
     table = Table("goal", "what", "measured", "wanted", "reached")
     for row in rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -146,3 +146,44 @@ class Workbench:
 @pytest.fixture
 def bench(tmp_path: Path, world: World) -> Workbench:
     return Workbench(tmp_path, world)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    """Address of one Prefect server for all tests that need it."""
+    from prefect.settings import PREFECT_API_URL
+    from prefect.testing.utilities import prefect_test_harness
+
+    with prefect_test_harness(server_startup_timeout=120):
+        yield str(PREFECT_API_URL.value())
+
+
+@pytest.fixture
+def client(server: str) -> Iterator[Any]:
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as made:
+        yield made
+
+
+@pytest.fixture
+def run_of(client: Any) -> Callable[[str], Any]:
+    """Find the newest run of a flow."""
+
+    def newest(flow: str) -> Any:
+        wanted = {"flows": {"name": {"any_": [flow]}}, "sort": "START_TIME_DESC", "limit": 1}
+        (found,) = client.request("POST", "/flow_runs/filter", json=wanted).json()
+        return found
+
+    return newest
+
+
+@pytest.fixture
+def artifacts(client: Any) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    """Read the artifacts of a run, by key."""
+
+    def read(run: Mapping[str, Any]) -> dict[str, Any]:
+        wanted = {"artifacts": {"flow_run_id": {"any_": [run["id"]]}}}
+        return {item["key"]: item["data"] for item in client.request("POST", "/artifacts/filter", json=wanted).json()}
+
+    return read

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from core.instrument.spec import InstrumentSpec, JudgeIdentity
-from tasks.events import JUDGE_CHANGED, MODEL_RELEASED
+from tasks.events import BASELINE_LABEL, CALIBRATION_MADE, JUDGE_CHANGED, MEASUREMENT_MADE, MODEL_RELEASED
 from tasks.specs import load_instrument
 
 PAYLOADS: dict[str, dict[str, Any]] = {
@@ -22,7 +22,12 @@ PAYLOADS: dict[str, dict[str, Any]] = {
     },
     MODEL_RELEASED: {
         "target": "guard-x@1.3", "scores": ["a.parquet", "b.parquet"], "instrument": "safety",
-        "baseline": "guard-x@1.2",
+        "baseline": "guard-x@1.2", "policy": "release-safety",
+    },
+    CALIBRATION_MADE: {"calibration": "models:/safety/3", "record": "a" * 64, "instrument": "safety"},
+    MEASUREMENT_MADE: {
+        "measurement": "runs:/" + "b" * 32, "record": "c" * 64, "target": "guard-x@1.3", "instrument": "safety",
+        "baseline": "runs:/" + "d" * 32, "policy": "release-safety",
     },
 }  # fmt: skip
 
@@ -33,7 +38,7 @@ def document(project: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.fixture(scope="module", params=["calibrate", "measure"])
+@pytest.fixture(scope="module", params=["calibrate", "measure", "simulate", "compare"])
 def deployment(request: pytest.FixtureRequest, document: dict[str, Any]) -> dict[str, Any]:
     (found,) = (item for item in document["deployments"] if item["name"] == request.param)
     return dict(found)
@@ -50,7 +55,8 @@ def rendered(trigger: dict[str, Any], payload: dict[str, Any]) -> dict[str, Any]
     from prefect.utilities.schema_tools.hydration import HydrationContext, hydrate
 
     for parameter in trigger["parameters"].values():
-        validate_user_template(parameter["value"]["template"])
+        if isinstance(parameter, dict):
+            validate_user_template(parameter["value"]["template"])
     context = HydrationContext(render_jinja=True, jinja_context={"event": {"payload": payload}}, raise_on_error=True)
     found: dict[str, Any] = hydrate(trigger["parameters"], context)
     return found
@@ -83,15 +89,54 @@ def test_all_parameters_are_parameters_of_the_flow(deployment: dict[str, Any]) -
 
 def test_templates_are_json_and_keep_the_types_that_the_flow_wants(deployment: dict[str, Any]) -> None:
     (trigger,) = deployment["triggers"]
-    for parameter in trigger["parameters"].values():
+    templates = {key: value for key, value in trigger["parameters"].items() if isinstance(value, dict)}
+    for parameter in templates.values():
         assert parameter["__prefect_kind"] == "json"
         assert "| tojson }}" in parameter["value"]["template"]
     (name,) = trigger["expect"]
-    parameters = rendered(trigger, PAYLOADS[name])
-    assert parameters == {key: PAYLOADS[name][key] for key in trigger["parameters"]}
+    payload = PAYLOADS[name]
+    releases = [payload.get("baseline"), payload.get("measurement")]
+    expected = {key: releases if key == "releases" else payload[key] for key in templates}
+    parameters = rendered(trigger, payload)
+    assert {key: parameters[key] for key in templates} == expected
     typed = flow_of(deployment).validate_parameters(deployment["parameters"] | parameters)
     if name == JUDGE_CHANGED:
         assert typed["judge"] == JudgeIdentity(name="lexical", version="1", fingerprint="f" * 64)
+
+
+def test_only_a_measurement_that_has_a_baseline_is_compared(document: dict[str, Any]) -> None:
+    from prefect.events.schemas.events import Resource, ResourceSpecification
+
+    (compare,) = (item for item in document["deployments"] if item["name"] == "compare")
+    (trigger,) = compare["triggers"]
+    asked = ResourceSpecification(trigger["match"])
+    measured = {"prefect.resource.id": "assay.measurement.safety"}
+    assert asked.matches(Resource({**measured, BASELINE_LABEL: "runs:/" + "d" * 32}))
+    assert not asked.matches(Resource(measured))
+    assert rendered(trigger, PAYLOADS[MEASUREMENT_MADE])["remeasure"] is True
+
+
+def test_no_event_starts_what_announces_it_again(document: dict[str, Any]) -> None:
+    """What each flow may announce, and what that starts: a chain with an end."""
+    announces = {
+        "measure": {JUDGE_CHANGED, MEASUREMENT_MADE},
+        "calibrate": {CALIBRATION_MADE},
+        "watch_judge": {CALIBRATION_MADE},
+    }
+    starts = {
+        event: item["name"]
+        for item in document["deployments"]
+        for trigger in item.get("triggers", [])
+        for event in trigger["expect"]
+    }
+
+    def after(name: str, so_far: tuple[str, ...]) -> list[str]:
+        assert name not in so_far, f"{' -> '.join(so_far)} -> {name}"
+        following = (starts[event] for event in announces.get(name, ()) if event in starts)
+        return [name, *(more for found in following for more in after(found, (*so_far, name)))]
+
+    assert sorted(after("measure", ())) == ["calibrate", "compare", "measure", "simulate"]
+    assert after("watch_judge", ()) == ["watch_judge", "simulate"]
 
 
 def test_a_changed_judge_without_scores_is_to_run(document: dict[str, Any]) -> None:
@@ -113,20 +158,37 @@ def test_events_of_the_resources_that_assay_announces_are_matched(deployment: di
     assert trigger["enabled"] is True
 
 
-@pytest.mark.parametrize("name", ["simulate", "compare", "audit"])
-def test_what_is_started_by_hand_runs_one_at_a_time(project: Path, document: dict[str, Any], name: str) -> None:
-    (found,) = (item for item in document["deployments"] if item["name"] == name)
-    assert flow_of(found).name == name
-    assert (project / found["entrypoint"].partition(":")[0]).is_file()
-    assert found["concurrency_limit"] == {"limit": 1, "collision_strategy": "ENQUEUE"}
-    assert "triggers" not in found
-    assert flow_of(found).validate_parameters(found["parameters"]) is not None
+def test_every_deployment_is_described_and_tagged_and_runs_one_at_a_time(
+    project: Path, document: dict[str, Any]
+) -> None:
+    names = [item["name"] for item in document["deployments"]]
+    assert sorted(names) == ["audit", "calibrate", "compare", "measure", "plan", "simulate", "watch_judge"]
+    for found in document["deployments"]:
+        assert flow_of(found).name == found["name"]
+        assert (project / found["entrypoint"].partition(":")[0]).is_file()
+        assert found["concurrency_limit"] == {"limit": 1, "collision_strategy": "ENQUEUE"}
+        assert found["tags"][0] == "assay"
+        assert len(found["tags"]) == 2
+        assert found["description"].endswith(".")
+        if found["parameters"]:
+            assert flow_of(found).validate_parameters(found["parameters"]) is not None
 
 
-def test_schedules_wait_until_somebody_switches_them_on(document: dict[str, Any]) -> None:
-    schedules = [item for deployment in document["deployments"] for item in deployment.get("schedules", [])]
-    assert schedules
-    assert not any(item["active"] for item in schedules)
+def test_the_judge_is_watched_every_night_and_production_is_measured_once_somebody_says_where_it_is(
+    document: dict[str, Any],
+) -> None:
+    schedules = {
+        item["slug"]: (deployment["name"], item["active"])
+        for deployment in document["deployments"]
+        for item in deployment.get("schedules", [])
+    }
+    assert schedules == {"safety-nightly": ("watch_judge", True), "nightly": ("measure", False)}
+
+
+def test_promotion_by_the_rule_is_a_parameter_that_can_be_switched_off(document: dict[str, Any]) -> None:
+    (simulate,) = (item for item in document["deployments"] if item["name"] == "simulate")
+    assert simulate["parameters"] == {"promote": True}
+    assert inspect.signature(flow_of(simulate).fn).parameters["promote"].default is False
 
 
 def test_every_instrument_of_the_deployments_can_be_read_and_is_named_as_its_file(project: Path) -> None:

@@ -17,28 +17,10 @@ from tasks.settings import settings
 CLOSED = "http://127.0.0.1:9"
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[str]:
-    """Address of one Prefect server for all tests that need it."""
-    from prefect.settings import PREFECT_API_URL
-    from prefect.testing.utilities import prefect_test_harness
-
-    with prefect_test_harness(server_startup_timeout=120):
-        yield str(PREFECT_API_URL.value())
-
-
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Address of an MLflow store; making its tables takes seconds."""
     return f"sqlite:///{tmp_path_factory.mktemp('store') / 'mlflow.db'}"
-
-
-@pytest.fixture
-def client(server: str) -> Iterator[Any]:
-    from prefect.client.orchestration import get_client
-
-    with get_client(sync_client=True) as made:
-        yield made
 
 
 @pytest.fixture(autouse=True)
@@ -51,29 +33,6 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     yield tmp_path / "data"
     monkeypatch.undo()
     settings.cache_clear()
-
-
-@pytest.fixture
-def run_of(client: Any) -> Callable[[str], Any]:
-    """Find the newest run of a flow."""
-
-    def newest(flow: str) -> Any:
-        wanted = {"flows": {"name": {"any_": [flow]}}, "sort": "START_TIME_DESC", "limit": 1}
-        (found,) = client.request("POST", "/flow_runs/filter", json=wanted).json()
-        return found
-
-    return newest
-
-
-@pytest.fixture
-def artifacts(client: Any) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """Read the artifacts of a run, by key."""
-
-    def read(run: Mapping[str, Any]) -> dict[str, Any]:
-        wanted = {"artifacts": {"flow_run_id": {"any_": [run["id"]]}}}
-        return {item["key"]: item["data"] for item in client.request("POST", "/artifacts/filter", json=wanted).json()}
-
-    return read
 
 
 @pytest.fixture

@@ -204,3 +204,10 @@ def test_what_cannot_be_meant_is_exit_2_before_anything_is_sent(
     code, _, err = told(capsys, *COMMANDS[0], *options)
     assert (code, says in err) == (2, True), err
     assert server.asked == []
+
+
+def test_labels_of_the_resource_are_sent_for_triggers_to_choose_by(server: Server) -> None:
+    server.answer = taking(0)  # type: ignore[method-assign]
+    emit(JUDGE_CHANGED, "assay.judge.lexical", PAYLOAD, labels={"assay.baseline": "runs:/1"})
+    _, (sent,) = server.asked[0]
+    assert sent["resource"] == {"prefect.resource.id": "assay.judge.lexical", "assay.baseline": "runs:/1"}

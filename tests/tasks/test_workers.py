@@ -35,6 +35,8 @@ class Tried:
             os._exit(9)
         if self.does == "fail" and chunk.cell == 1:
             raise UndefinedError("cell", 1, "is not to be carried out")
+        if self.does == "nap":
+            time.sleep(0.5)
         if self.does == "wait" and chunk.cell:
             time.sleep(60)
         return chunk.cell, chunk.number, os.getpid(), os.environ.get("OMP_NUM_THREADS")

@@ -1,0 +1,187 @@
+"""What infra/ describes fits its schemas, holds no secret, and says what the local stack does."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tasks.platform.environment import SECRET_NAMES
+from tasks.platform.readiness import NEEDS
+from tasks.platform.supervise import read_procfile
+
+HOST = re.compile(
+    r"pypi|pythonhosted|index-url|https?://(?!127\.0\.0\.1|localhost|s3:|mlflow:|prefect:|prefect-server:)"
+)
+
+
+@pytest.fixture(scope="module")
+def infra(project: Path) -> Path:
+    return project / "infra"
+
+
+@pytest.fixture(scope="module")
+def compose(infra: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((infra / "compose.yaml").read_text())
+    return found
+
+
+def tool(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(sys.executable).with_name(name)), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def manifests(infra: Path) -> list[Path]:
+    return [file for file in sorted((infra / "kubernetes").glob("*.yaml")) if not file.name.endswith(".values.yaml")]
+
+
+def containers(infra: Path) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Every container of the manifests: name, its pod's spec, its own."""
+    for file in manifests(infra):
+        for document in yaml.safe_load_all(file.read_text()):
+            if document["kind"] in ("Deployment", "Job", "StatefulSet"):
+                pod = document["spec"]["template"]["spec"]
+                for container in pod["containers"]:
+                    yield f"{file.name}: {container['name']}", pod, container
+
+
+def test_the_compose_file_fits_its_schema_and_a_broken_one_does_not(infra: Path, tmp_path: Path) -> None:
+    schema = ("--builtin-schema", "vendor.compose-spec")
+    good = tool("check-jsonschema", *schema, infra / "compose.yaml")
+    assert good.returncode == 0, good.stdout
+    broken = tmp_path / "compose.yaml"
+    broken.write_text((infra / "compose.yaml").read_text().replace("healthcheck:", "healthchekc:", 1))
+    assert tool("check-jsonschema", *schema, broken).returncode != 0
+
+
+def test_the_manifests_fit_their_schemas_and_a_broken_one_does_not(infra: Path, tmp_path: Path) -> None:
+    good = tool("kubernetes-validate", "--strict", "--quiet", *manifests(infra))
+    assert good.returncode == 0, good.stdout + good.stderr
+    broken = tmp_path / "worker.yaml"
+    broken.write_text((infra / "kubernetes" / "worker.yaml").read_text().replace("livenessProbe:", "livenesProbe:", 1))
+    assert tool("kubernetes-validate", "--strict", "--quiet", broken).returncode != 0
+
+
+def test_the_yaml_is_well_formed_and_a_key_that_comes_twice_is_seen(infra: Path, tmp_path: Path) -> None:
+    settings = ("--strict", "-c", infra / ".yamllint")
+    good = tool("yamllint", *settings, infra)
+    assert good.returncode == 0, good.stdout
+    broken = tmp_path / "x.yaml"
+    broken.write_text("a: 1\na: 2\n")
+    assert tool("yamllint", *settings, broken).returncode != 0
+
+
+def test_lint_runs_these_checks(project: Path) -> None:
+    """The commands of the tests above are those of `make check`."""
+    told = subprocess.run(["make", "-n", "lint"], cwd=project, capture_output=True, text=True, timeout=60).stdout
+    assert "check-jsonschema --builtin-schema vendor.compose-spec infra/compose.yaml" in told
+    assert "yamllint --strict -c infra/.yamllint infra" in told
+    assert all(str(file.relative_to(project)) in told for file in manifests(project / "infra"))
+
+
+def test_every_secret_of_the_compose_file_stops_it_when_it_is_not_set(compose: dict[str, Any], infra: Path) -> None:
+    text = (infra / "compose.yaml").read_text()
+    used = re.findall(r"\$\{([A-Z0-9_]+)(:\?|:-|\})", text)
+    secret = {name for name, _ in used if name in SECRET_NAMES}
+    assert {name for name, how in used if name in SECRET_NAMES and how != ":?"} == set()
+    assert secret == set(SECRET_NAMES)
+    for service in compose["services"].values():
+        for name, value in service.get("environment", {}).items():
+            if re.search(r"PASSWORD|SECRET|_KEY|AUTH_STRING", name):
+                assert re.fullmatch(r"\$\{[A-Z0-9_]+:\?.+\}", str(value)), name
+
+
+def test_compose_publishes_ports_on_this_machine_alone(compose: dict[str, Any]) -> None:
+    ports = [port for service in compose["services"].values() for port in service.get("ports", [])]
+    assert len(ports) == 3
+    assert all(str(port).startswith("127.0.0.1:") for port in ports)
+
+
+def test_every_lasting_service_of_the_compose_file_has_a_health_check(compose: dict[str, Any]) -> None:
+    assert {name for name, service in compose["services"].items() if "healthcheck" not in service} == {"setup"}
+    assert set(NEEDS) <= set(compose["services"])
+
+
+def test_pods_are_not_root_have_limits_and_probes_and_take_secrets_by_reference(infra: Path) -> None:
+    found = list(containers(infra))
+    assert {name for name, _, _ in found} == {"mlflow.yaml: mlflow", "worker.yaml: worker", "worker.yaml: setup"}
+    for name, pod, container in found:
+        assert pod["securityContext"]["runAsNonRoot"] is True, name
+        assert container["securityContext"]["allowPrivilegeEscalation"] is False, name
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True, name
+        assert {"requests", "limits"} <= set(container["resources"]), name
+        assert pod["restartPolicy"] == "OnFailure" if "setup" in name else "livenessProbe" in container, name
+        for variable in container["env"]:
+            if variable["name"] in SECRET_NAMES or "PASSWORD" in variable["name"]:
+                assert "secretKeyRef" in variable["valueFrom"], (name, variable["name"])
+
+
+def test_the_charts_take_secrets_by_name_and_bring_no_database(infra: Path) -> None:
+    server = yaml.safe_load((infra / "kubernetes" / "prefect-server.values.yaml").read_text())
+    worker = yaml.safe_load((infra / "kubernetes" / "prefect-worker.values.yaml").read_text())
+    assert server["postgresql"]["enabled"] is False
+    assert server["secret"]["create"] is False
+    for auth in (server["server"]["basicAuth"], worker["worker"]["selfHostedServerApiConfig"]["basicAuth"]):
+        assert auth["enabled"] is True
+        assert set(auth) == {"enabled", "existingSecret"}
+
+
+def test_the_charts_run_the_locked_version_of_prefect(infra: Path, project: Path) -> None:
+    locked = re.search(r"^prefect==(\S+)", (project / "requirements.lock").read_text(), re.MULTILINE)
+    assert locked is not None
+    for file in sorted((infra / "kubernetes").glob("*.values.yaml")):
+        assert f"prefectTag: {locked[1]}-" in file.read_text(), file.name
+
+
+def test_the_image_is_installed_by_hash_and_runs_as_nobody_in_particular(infra: Path) -> None:
+    text = (infra / "Dockerfile").read_text()
+    assert "--require-hashes --no-deps -r /build/requirements.lock" in text
+    assert re.search(r"^USER 10001:10001$", text, re.MULTILINE)
+    assert text.index("useradd --uid 10001") < text.index("USER 10001")
+
+
+def test_nothing_names_a_registry_of_packages_or_somebody_elses_host(infra: Path) -> None:
+    hits = []
+    for file in infra.rglob("*"):
+        if file.is_file() and file.suffix not in (".md", ".json") and not file.name.startswith("prefect-"):
+            text = file.read_text(encoding="utf-8").replace("https://s3.example.org", "")
+            hits += [f"{file.name}: {line}" for line in text.splitlines() if HOST.search(line)]
+    assert hits == []
+
+
+def test_the_procfile_holds_the_services_and_no_secret_in_an_argument(infra: Path) -> None:
+    commands = read_procfile(infra / "Procfile")
+    assert list(commands) == list(NEEDS)
+    assert not [name for name in SECRET_NAMES for command in commands.values() if name in command]
+
+
+def test_honcho_finds_the_same_processes(infra: Path, project: Path, tmp_path: Path) -> None:
+    environment = tmp_path / ".env"
+    environment.write_text("A=1\n")
+    told = subprocess.run(
+        [str(Path(sys.executable).with_name("honcho")), "-e", str(environment), "-f", "infra/Procfile", "check"],
+        cwd=project, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stderr
+    assert ", ".join(NEEDS) in told.stdout + told.stderr
+
+
+def test_the_example_policy_writes_records_alone(infra: Path) -> None:
+    policy = json.loads((infra / "s3-policy.json").read_text())
+    allowed = [item for item in policy["Statement"] if item["Effect"] == "Allow"]
+    writing = {
+        resource
+        for item in allowed
+        for action in ([item["Action"]] if isinstance(item["Action"], str) else item["Action"])
+        if re.search(r"Put|Delete", action)
+        for resource in [item["Resource"]]
+    }
+    assert all(resource.startswith("arn:aws:s3:::assay/records/") for resource in writing)
+    assert not [item for item in allowed if "*" in item["Action"]]
