@@ -16,8 +16,10 @@ from urllib.parse import quote
 
 from core.data.problems import quoted
 from core.errors import InputError
-from tasks.readers.table import MAX_LINE
 from tasks.storage import InputFile
+
+MAX_VALUE = 2**20
+"""Bytes of one value that is read: SQLite holds several hundred of them while it sorts."""
 
 _MAGIC = b"SQLite format 3\0"
 _STEPS = 100_000  # of SQLite's virtual machine, between two looks at the clock
@@ -78,7 +80,7 @@ class Database:
             with closing(self._opened()) as connection:
                 yield from connection.execute(query, parameters)
         except sqlite3.DataError:
-            raise InputError.of(self._file.name, f"holds a value of over {MAX_LINE} bytes") from None
+            raise InputError.of(self._file.name, f"holds a value of over {MAX_VALUE} bytes") from None
         except UnicodeDecodeError:  # of SQLite's own message, which quotes a damaged schema
             raise InputError.of(self._file.name, "cannot be read: its schema is damaged") from None
         except sqlite3.Error as error:
@@ -91,7 +93,7 @@ class Database:
         address = f"file:{quote(str(self._file.path.resolve()))}?mode=ro&immutable=1"
         connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
         connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_LINE)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE)
         connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         end = time.monotonic() + _SECONDS + _SECONDS_A_MEGABYTE * self._file.path.stat().st_size / 2**20
         connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)

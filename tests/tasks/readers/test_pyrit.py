@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 from core.errors import InputError
 from tasks.readers import database
+from tasks.readers.database import MAX_VALUE
 from tasks.readers.pyrit import REVISION, PyritSource
-from tasks.readers.table import MAX_LINE
 from tasks.readers.verdicts import MAX_TEXT
 from tasks.storage import InputFile
 
@@ -420,8 +420,18 @@ def test_what_would_run_in_place_of_a_table_is_refused(statements: list[str], me
 
 
 def test_a_value_that_would_fill_the_memory_is_refused(filled: Memory) -> None:
-    filled.run(f"UPDATE ScoreEntries SET score_value = printf('%.*c', {MAX_LINE + 1}, '1')")
-    assert f"holds a value of over {MAX_LINE} bytes" in refusal(filled.path)
+    filled.run(f"UPDATE ScoreEntries SET score_value = printf('%.*c', {MAX_VALUE + 1}, '1')")
+    assert f"holds a value of over {MAX_VALUE} bytes" in refusal(filled.path)
+
+
+def test_a_value_that_stands_beside_every_row_is_refused_before_it_is_sorted(filled: Memory) -> None:
+    filled.run(
+        "UPDATE Conversations SET target_identifier_hash = 'h'",
+        "INSERT OR IGNORE INTO Conversations (conversation_id, target_identifier_hash) "
+        "SELECT DISTINCT conversation_id, 'h' FROM PromptMemoryEntries",
+    )
+    filled.insert("TargetIdentifiers", hash="h", model_name="x" * (MAX_VALUE + 1))
+    assert f"holds a value of over {MAX_VALUE} bytes" in refusal(filled.path)
 
 
 def test_a_name_that_would_fill_the_memory_is_refused(filled: Memory) -> None:
