@@ -63,7 +63,7 @@ def test_cached_answers_are_neither_taken_nor_replaced(golden: Path) -> None:
     now = pq.read_table(answers_now(judge, files).path)
     assert set(now.column("hate").to_pylist()) == {0.9}
     assert len(judge.asked) == 20
-    cached = judge_table(judge, texts, settings().cache_dir)
+    cached = judge_table(judge, texts, settings().cache_dir).table
     assert set(cached.column("hate").to_pylist()) == {0.4}
     assert len(judge.asked) == 20
 

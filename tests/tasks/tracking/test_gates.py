@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from mlflow import MlflowClient
+
 from core.records import Document
 from flows.pipelines.gating import run_gate
 from tasks.tracking import track
@@ -22,8 +24,10 @@ def gated(story: Any, folder: Path, threshold: float) -> Document:
 
 
 def test_the_verdict_is_a_tag_on_the_runs_that_are_there_and_the_latest_stands(
-    story: Any, store: str, client: Any, own_data: Path, tmp_path: Path
+    story: Any, own_data: Path, tmp_path: Path
 ) -> None:
+    store = f"sqlite:///{tmp_path / 'mlflow.db'}"  # its own: other tests track the second release
+    client = MlflowClient(store)
     track(story.calibration, store)  # so that the run names it, whichever test comes first
     run_id = track(story.first, store).run_id
     for threshold, verdict in ((0.0, "fail"), (1.0, "pass")):
