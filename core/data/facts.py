@@ -108,6 +108,24 @@ def reading_notes(golden: Iterable[SourceFacts], production: Iterable[SourceFact
     return notes
 
 
+def contradiction(golden: Iterable[SourceFacts], production: Iterable[SourceFacts]) -> str | None:
+    """Say that one reader's scores mean one thing in the golden set and another in production; None if they do not.
+
+    A score turned around, or brought from another scale, is another judge's.
+    """
+    before = {(item.reader, item.higher_is, item.scale) for item in golden}
+    for item in production:
+        same = {known for known in before if known[0] == item.reader}
+        if same and (item.reader, item.higher_is, item.scale) not in same:
+            _, direction, scale = min(same)
+            return (
+                f"{item.reader} was read with higher_is={direction}, scale={scale[0]:g}..{scale[1]:g} when it was "
+                f"calibrated, and with higher_is={item.higher_is}, scale={item.scale[0]:g}..{item.scale[1]:g} here: "
+                "one of the two is wrong"
+            )
+    return None
+
+
 def _readings(facts: Iterable[SourceFacts]) -> dict[str, list[str]]:
     """Return the distinct values of what decides what a score means, as texts."""
     entries = list(facts)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from core.data.facts import SourceFacts, reading_notes
+from core.data.facts import SourceFacts, contradiction, reading_notes
 from core.errors import InputError
 from core.instrument.calibrated import DetectorCalibration, deployable, kind_of, thresholds_of
 from core.instrument.detections import measure_detections, measure_detector
@@ -158,6 +158,8 @@ def derive_measurement(
         "judge_accepted": counted.judge_accepted,
         "certificate": None if certificate is None else certificate.link,
     }
+    if (wrong := contradiction(calibration.sources, counted.sources)) is not None:
+        raise InputError.of(files[0].name, wrong)
     notes = reading_notes(calibration.sources, counted.sources)
     if isinstance(calibration, DetectorCalibration):
         rates, report_inputs = load_reported(reported, names)

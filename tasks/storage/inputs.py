@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -83,7 +84,7 @@ def find_inputs(arguments: Sequence[str], readers: Sequence[str]) -> list[InputF
     seen = set()
     for item in found:
         if (reason := unreadable(item.path)) is not None:
-            problems.append(Problem(source=item.name, message=reason))
+            problems.append(Problem(source=item.name, message=reason + _misspelt(item.name, readers)))
             continue
         key = item.path.resolve()
         if key in seen:
@@ -128,6 +129,13 @@ def _whole(option: str, value: str) -> str:
         return value
     whole = str(Path(value).resolve())
     return value if "," in whole or ":" in whole else whole
+
+
+def _misspelt(name: str, readers: Sequence[str]) -> str:
+    """Suggest the reader that a file's name may have been meant to begin with."""
+    prefix, colon, _ = name.partition(":")
+    near = difflib.get_close_matches(prefix.partition(",")[0], readers, n=1) if colon else []
+    return f"; did you mean reader {near[0]!r}?" if near else ""
 
 
 def _inputs(place: str, argument: str, reader: str) -> list[InputFile]:

@@ -219,3 +219,21 @@ def test_a_map_beside_the_working_folder_still_verifies_from_another(
     (work / "m.yaml").write_text("categories: {harm: [hate, sexual]}")
     changed = assay("verify", work / "c.json")
     assert (changed.code, "result.sources" in changed.err) == (1, True)
+
+
+def test_a_direction_or_scale_other_than_the_golden_scores_is_refused(
+    assay: Any, calibrated: Any, log: Path, tmp_path: Path
+) -> None:
+    calibration = calibrated()
+    for asked in ("higher-is=better", "higher-is=worse,scale=0..2"):
+        out = tmp_path / "m.json"
+        outcome = assay("measure", f"inspect,{asked}:{log}", "--calibration", calibration, "-o", out)
+        assert outcome.code == 2
+        assert "higher_is=worse, scale=0..1 when it was calibrated" in outcome.err
+        assert not out.exists()
+
+
+def test_a_misspelt_reader_is_guessed_at_in_words_alone(assay: Any, garak: Path) -> None:
+    outcome = assay("check", f"garrak:{garak}")
+    assert outcome.code == 2
+    assert "did you mean reader 'garak'?" in outcome.err

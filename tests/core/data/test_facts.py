@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.data.facts import SourceFacts, merged, reading_notes
+from core.data.facts import SourceFacts, contradiction, merged, reading_notes
 from core.errors import UndefinedError
 from core.records import build, plain
 
@@ -56,3 +56,12 @@ def test_what_says_nothing_of_its_reading_is_not_held_against_anything():
     newer = replace(GARAK, tool_version="0.18", counts={})
     assert reading_notes([GARAK], [newer]) == []
     assert reading_notes([], [GARAK]) == reading_notes([GARAK], []) == []
+
+
+def test_one_reader_in_two_directions_is_a_contradiction_and_two_readers_are_none():
+    turned = replace(GARAK, higher_is="better")
+    assert "higher_is=worse" in contradiction([GARAK], [turned])
+    assert "scale=0..7" in contradiction([GARAK], [GARAK, replace(GARAK, scale=(0.0, 7.0))])
+    assert contradiction([GARAK], [replace(turned, reader="promptfoo")]) is None
+    assert contradiction([GARAK, turned], [turned]) is None
+    assert contradiction([], [turned]) is contradiction([GARAK], []) is None
