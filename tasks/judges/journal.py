@@ -93,7 +93,7 @@ class Journal:
 
         Raises
         ------
-        OSError
+        InputError
             It cannot be written.
         """
         if self.is_new:
@@ -105,14 +105,21 @@ class Journal:
         self.known[question.digest, question.sample] = verdict
 
     def _append(self, line: str) -> None:
-        content = f"{line}\n".encode()
-        if os.write(self._file.fileno(), content) != len(content):
-            raise OSError(f"{self._path}: no space for an answer")
+        content, descriptor = f"{line}\n".encode(), self._file.fileno()
+        before = os.fstat(descriptor).st_size
+        try:
+            if os.write(descriptor, content) == len(content):
+                return
+            os.ftruncate(descriptor, before)  # else the next line would be lost with the piece of this one
+            reason = "no space is left"
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+        raise InputError.of(str(self._path), f"an answer cannot be kept there: {reason}")
 
     def _load(self, categories: Sequence[str], wanted: Collection[str]) -> None:
         with self._path.open("rb") as file:
             head = file.readline(MAX_LINE_BYTES)
-            if not head.endswith(b"\n"):  # empty, or killed in its very first line
+            if not head.endswith(b"\n") and len(head) < MAX_LINE_BYTES:  # empty, or killed in its very first line
                 os.ftruncate(self._file.fileno(), 0)
                 return
             self._read_head(head)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import stat
 import time
 from collections.abc import Iterator, Sequence
@@ -95,8 +97,13 @@ def test_a_damaged_line_is_passed_over(path: Path, content: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "head", ["hello\n", "{}\n", '{"format": "assay.answers/1", "fingerprint": "other", "model": null}\n', "\x00\n"]
-)
+    "head",
+    [
+        "hello\n", "{}\n", '{"format": "assay.answers/1", "fingerprint": "other", "model": null}\n', "\x00\n",
+        "\x00" * 70_000 + "\n",
+    ],
+    ids=range(5),
+)  # fmt: skip
 def test_a_file_that_is_no_such_journal_is_refused_and_left_alone(path: Path, head: str) -> None:
     path.parent.mkdir()
     path.write_text(head)
@@ -105,12 +112,25 @@ def test_a_file_that_is_no_such_journal_is_refused_and_left_alone(path: Path, he
     assert path.read_text() == head
 
 
-def test_an_answer_that_cannot_be_written_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_full_disk_an_answer_is_an_error_and_the_lines_around_it_stay_whole(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk takes a piece of the second answer, nothing of the third, and then has room again."""
+    write = os.write
+
+    def nothing(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
     with opened(path) as journal:
-        monkeypatch.setattr("os.write", lambda *_: 3)
-        with pytest.raises(OSError, match="no space for an answer"):
-            journal.add(question("a"), SCORED, "judge-x")
-        monkeypatch.undo()
+        journal.add(question("a"), SCORED, "judge-x")
+        for disk, told in [(lambda fd, data: write(fd, data[:50]), "no space is left"), (nothing, "No space left")]:
+            monkeypatch.setattr("os.write", disk)
+            with pytest.raises(InputError, match=rf"x\.jsonl: an answer cannot be kept there: {told}"):
+                journal.add(question("b"), SCORED, "judge-x")
+            monkeypatch.undo()
+        journal.add(question("c"), SCORED, "judge-x")
+    with opened(path) as journal:
+        assert set(journal.known) == {(text_digest("a"), 0), (text_digest("c"), 0)}
 
 
 def test_a_hundred_thousand_answers_of_others_are_read_past_in_a_moment(path: Path) -> None:
