@@ -30,7 +30,7 @@ from tasks.reporting.markdown import plain_text
 from tasks.storage import place_of
 from tasks.tables import rows_of
 from tasks.tracking.baselines import baseline_of
-from tasks.workers import workers_of
+from tasks.workers import workers_or
 
 
 def run_name() -> str:
@@ -121,7 +121,7 @@ def measure(
         confidence_level=confidence_level,
         output=None if output is None else place_of(output),
         progress=progress,
-        workers=1 if workers is None else workers_of(str(workers)),
+        workers=workers_or(workers, 1),
         tracking_uri=tracking_uri,
         tell=get_run_logger().warning,
         run=orchestrated,

@@ -22,7 +22,7 @@ from tasks.archive import Written, is_certificate
 from tasks.reporting.markdown import plain_text
 from tasks.storage import place_of
 from tasks.tracking.promotions import promote_by_rule
-from tasks.workers import available_cores, workers_of
+from tasks.workers import available_cores, workers_or
 
 
 def run_name() -> str:
@@ -77,7 +77,7 @@ def simulate(
         replications=replications,
         seed=seed,
         grid=grid,
-        workers=available_cores() if workers is None else workers_of(str(workers)),
+        workers=workers_or(workers, available_cores()),
         output=None if output is None else place_of(output),
         begin=lambda total: ProgressArtifact(total, "replications"),
         tracking_uri=tracking_uri,

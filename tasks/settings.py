@@ -62,6 +62,8 @@ class Settings(BaseSettings):
         Seconds that a wait may last at most, also where the service asks for more.
     judge_allow_http : bool
         Take an address without TLS that is not on this machine.
+    workers : str or None
+        Who counts and simulates where ``--workers`` is not given: a number of processes, or a Dask scheduler's address.
     notification_block : str or None
         Prefect's block that automations notify people with, ``TYPE/NAME`` as ``prefect block ls`` names it. None:
         automations leave an event, and notify nobody.
@@ -92,6 +94,7 @@ class Settings(BaseSettings):
     judge_backoff: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     judge_max_wait: float = Field(default=60.0, ge=0, allow_inf_nan=False)
     judge_allow_http: bool = False
+    workers: str | None = None
     notification_block: str | None = Field(default=None, pattern=r"[a-z0-9-]+/[a-zA-Z0-9-]+")
 
     @field_validator("data_dir", "cache_dir", mode="before")

@@ -90,7 +90,7 @@ def workers_option(what: str, default: str) -> Callable[[Any], Any]:
     return click.option(
         "--workers", callback=_workers, metavar="N|tcp://HOST:PORT",
         help=f"Processes that {what}, or a Dask scheduler whose workers do; figures do not depend on it. Default: "
-        f"{default}.",
+        f"ASSAY_WORKERS, else {default}.",
     )  # fmt: skip
 
 

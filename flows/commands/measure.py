@@ -111,6 +111,7 @@ def command(
       assay measure detections.csv --calibration detector.json
     """  # noqa: D301 (click wants the character)
     from flows.pipelines.measurement import detection_spec, run_measurement
+    from tasks.workers import workers_or
     from tasks.reporting.terminal import certificate_hint, console, measurement_report, words
     from tasks.specs import load_instrument
 
@@ -170,7 +171,7 @@ def command(
             confidence_level=confidence_level,
             output=output,
             progress=advance,
-            workers=workers or 1,
+            workers=workers_or(workers, 1),
             tracking_uri=tracking_uri,
             tell=lambda line: console(stderr=True).print(words(line, "yellow"), soft_wrap=True),
         )

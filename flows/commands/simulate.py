@@ -186,7 +186,7 @@ def command(
     from flows.pipelines.simulation import run_simulation, simulation_spec
     from tasks.reporting.simulation import simulation_report
     from tasks.specs import load_instrument
-    from tasks.workers import available_cores
+    from tasks.workers import available_cores, workers_or
 
     if calibration is not None and instrument is not None:
         raise click.UsageError("give --calibration or --instrument: a calibration has its instrument's declarations")
@@ -212,7 +212,7 @@ def command(
     with counted_progress("cells" if number == 1 else "replications") as begin:
         written = run_simulation(
             instrument=spec,
-            workers=workers or available_cores(),
+            workers=workers_or(workers, available_cores()),
             output=output,
             begin=begin,
             tracking_uri=tracking_uri,

@@ -37,7 +37,7 @@ def command(record: str, folders: tuple[Path, ...], workers: Workers | None, tra
     from flows.pipelines.verification import verify
     from tasks.archive import find_record
     from tasks.reporting.terminal import console, words
-    from tasks.workers import available_cores
+    from tasks.workers import available_cores, workers_or
 
     path, _ = find_record(record, tracking_uri)
     with progress("rows read") as advance, counted_progress("replications") as begin:
@@ -46,7 +46,7 @@ def command(record: str, folders: tuple[Path, ...], workers: Workers | None, tra
             folders=folders,
             progress=advance,
             begin=begin,
-            workers=workers or available_cores(),
+            workers=workers_or(workers, available_cores()),
             tracking_uri=tracking_uri,
         )
     screen = console()

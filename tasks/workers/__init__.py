@@ -62,6 +62,20 @@ def workers_of(text: str) -> Workers:
     return text
 
 
+def workers_or(asked: Workers | None, otherwise: int) -> Workers:
+    """Return who is to work: as asked, else as ``ASSAY_WORKERS`` says, else so many processes.
+
+    Raises
+    ------
+    InputError
+        As `workers_of`.
+    """
+    from tasks.settings import settings
+
+    named = settings().workers if asked is None else asked
+    return otherwise if named is None else workers_of(str(named))
+
+
 def executor_of(workers: Workers, n_items: int) -> Executor:
     """Return who carries out so many items."""
     if isinstance(workers, str):

@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from core.errors import AssayError, UndefinedError
+from core.errors import AssayError, InputError, UndefinedError
 from core.simulation.spec import CorrectionSpec, GoldenSize, JudgeRates, ObservedRateSpec
 from core.simulation.stage import Chunk, divided
 from core.simulation.stages import stage_of
 from tasks import workers
-from tasks.workers import available_cores, carried_out, work_of
+from tasks.settings import settings
+from tasks.workers import available_cores, carried_out, work_of, workers_or
 
 
 @dataclass(frozen=True)
@@ -140,3 +141,19 @@ def test_importing_the_executor_loads_nothing_that_computes(project: Path) -> No
     code = "import sys, tasks.workers; print({'numpy', 'scipy', 'sklearn', 'pandas', 'rich'} & set(sys.modules))"
     shown = subprocess.run([sys.executable, "-c", code], cwd=project, capture_output=True, text=True)
     assert shown.stdout == "set()\n", shown.stderr
+
+
+def test_who_works_is_as_asked_else_as_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    for said, asked, found in [
+        (None, None, 3), ("tcp://scheduler:8786", None, "tcp://scheduler:8786"), ("tcp://scheduler:8786", 2, 2),
+    ]:  # fmt: skip
+        if said is not None:
+            monkeypatch.setenv("ASSAY_WORKERS", said)
+        settings.cache_clear()
+        assert workers_or(asked, 3) == found
+    monkeypatch.setenv("ASSAY_WORKERS", "many")
+    settings.cache_clear()
+    with pytest.raises(InputError, match="workers"):
+        workers_or(None, 3)
+    monkeypatch.delenv("ASSAY_WORKERS")
+    settings.cache_clear()
