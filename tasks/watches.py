@@ -149,7 +149,7 @@ def answers_now(
     if trace_ids is not None:
         texts = texts[texts["trace_id"].isin(set(trace_ids))]
     with tempfile.TemporaryDirectory(prefix="assay-") as name:
-        table = judge_table(worker, texts, Path(name) / "cache", progress).table
+        table = judge_table(worker, texts, None, progress).table
         scores = table.select(["trace_id", "turn", "state", *worker.categories, "judge", "judge_fingerprint"])
         return _kept(scores, Path(name) / "answers.parquet")
 

@@ -38,8 +38,6 @@ def command(name: str, texts: tuple[str, ...], output: Place, force: bool, rubri
       assay judge lexical conversations.csv -o scores.parquet
       assay judge llm conversations.csv --rubric rubric.yaml -o scores.parquet
     """  # noqa: D301 (click wants the character)
-    import tempfile
-
     from core.data.problems import counted
     from flows.pipelines.judging import run_judge
     from tasks.reporting.terminal import console, words
@@ -48,9 +46,8 @@ def command(name: str, texts: tuple[str, ...], output: Place, force: bool, rubri
         raise click.UsageError("scores are written as Parquet: name the output SOMETHING.parquet")
     refuse_overwriting(output, [*texts, rubric], force=force, table=True)
     try:
-        with progress("texts judged") as advance, tempfile.TemporaryDirectory() as empty:
-            kept = Path(empty) if no_cache else None
-            judgement = run_judge(name, texts, output, rubric=rubric, cache_dir=kept, progress=advance)
+        with progress("texts judged") as advance:
+            judgement = run_judge(name, texts, output, rubric=rubric, keep=not no_cache, progress=advance)
     except KeyboardInterrupt:
         kept_not = "nothing was written" + ("" if no_cache else "; the same command goes on with the answers so far")
         click.echo(f"error: interrupted; {kept_not}", err=True)

@@ -21,7 +21,7 @@ def run_judge(
     output: Place,
     *,
     rubric: Path | None = None,
-    cache_dir: Path | None = None,
+    keep: bool = True,
     progress: Progress = no_progress,
 ) -> Judgement:
     """Judge conversations and write their scores.
@@ -35,13 +35,13 @@ def run_judge(
     output : Path or S3Url
     rubric : Path, optional
         For a judge that takes one.
-    cache_dir : Path, optional
-        Where its answers are kept, instead of the usual place.
+    keep : bool
+        Whether answers are taken from the cache, and kept there.
     progress : callable
     """
     judge = load_judge(name, rubric=rubric)
     conversations = load_texts(find_inputs(texts, reader_names()))
-    judgement = judge_table(judge, conversations, cache_dir or settings().cache_dir, progress)
+    judgement = judge_table(judge, conversations, settings().cache_dir if keep else None, progress)
     with atomic(output) as temporary:
         pq.write_table(judgement.table, temporary, compression="zstd")
     return judgement

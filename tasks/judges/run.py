@@ -11,8 +11,10 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -98,8 +100,10 @@ def _cached(path: Path, n_texts: int) -> list[Verdict] | None:
 class _Inquiry:
     """One run of a judge that asks a service: what is known, what is to be asked, what has come."""
 
-    def __init__(self, judge: AskingJudge, texts: Sequence[str], journal: Journal, progress: Progress) -> None:
-        self._judge, self._journal, self._progress = judge, journal, progress
+    def __init__(
+        self, judge: AskingJudge, texts: Sequence[str], journal: Journal, progress: Progress, *, keep: bool
+    ) -> None:
+        self._judge, self._journal, self._progress, self._keep = judge, journal, progress, keep
         self._digests = [text_digest(text) for text in texts]
         self._times = Counter(self._digests)
         self._text_of = dict(zip(self._digests, texts, strict=True))
@@ -132,7 +136,8 @@ class _Inquiry:
 
     def _kept(self) -> str:
         scored = sum(self._is_scored(digest) for digest in self._text_of)
-        return f"{scored:,} of {len(self._text_of):,} texts are scored and kept: the same command goes on from there"
+        told = f"{scored:,} of {len(self._text_of):,} texts are scored"
+        return f"{told} and kept: the same command goes on from there" if self._keep else f"{told}, and none is kept"
 
     def _is_scored(self, digest: str) -> bool:
         return all((digest, sample) in self._journal.known for sample in range(self._judge.samples))
@@ -181,12 +186,12 @@ class _Inquiry:
 
 
 def _inquired(
-    judge: AskingJudge, texts: Sequence[str], cache_dir: Path, progress: Progress, *, ask: bool
+    judge: AskingJudge, texts: Sequence[str], cache_dir: Path, progress: Progress, *, ask: bool, keep: bool
 ) -> tuple[list[Verdict], str, JudgingReport]:
     """Return verdicts in order, the version that the answers tell, and how it went (without counts)."""
     path = cache_dir / "verdicts" / f"{judge.fingerprint}.jsonl"
     with Journal.opened(path, judge.fingerprint, judge.categories, set(map(text_digest, texts))) as journal:
-        inquiry = _Inquiry(judge, texts, journal, progress)
+        inquiry = _Inquiry(judge, texts, journal, progress, keep=keep)
         if inquiry.questions and not ask:
             raise InputError.of(
                 f"judge {judge.name}",
@@ -205,7 +210,7 @@ def _inquired(
 
 
 def judge_table(
-    judge: Judge, texts: Any, cache_dir: Path, progress: Progress = no_progress, *, ask: bool = True
+    judge: Judge, texts: Any, cache_dir: Path | None, progress: Progress = no_progress, *, ask: bool = True
 ) -> Judgement:
     """Score conversations: a wide score table (pyarrow), one row a turn.
 
@@ -214,7 +219,8 @@ def judge_table(
     judge : Judge
     texts : pandas.DataFrame
         trace_id, turn, text, and attempt, cluster, target where known. A turn without text is not scored.
-    cache_dir : Path
+    cache_dir : Path or None
+        Where answers are kept; None: none is taken from before, and none is kept.
     progress : callable
     ask : bool
         Whether a service may be asked; else only kept answers will do.
@@ -224,18 +230,19 @@ def judge_table(
     InputError
         The judge does not do what a judge does, its service refuses it, or an answer is not kept and may not be asked.
     UnreachableError
-        The judge's service does not answer. What it has answered is kept.
+        The judge's service does not answer. What it has answered is kept, where answers are.
     """
     given = [text if isinstance(text, str) and text.strip() else None for text in texts["text"]]
     version, report = judge.version, JudgingReport(counts={})
-    if isinstance(judge, AskingJudge):
-        shown = _conversations(texts, given) if judge.context == "conversation" else given
-        found, version, report = _inquired(
-            judge, [text for text in shown if text is not None], cache_dir, progress, ask=ask
-        )
-        answers = iter(found)
-    else:
-        answers = judged(judge, [text for text in given if text is not None], cache_dir, progress)
+    whole = isinstance(judge, AskingJudge) and judge.context == "conversation"
+    shown = [text for text in (_conversations(texts, given) if whole else given) if text is not None]
+    with TemporaryDirectory() if cache_dir is None else nullcontext(cache_dir) as folder:
+        if isinstance(judge, AskingJudge):
+            keep = cache_dir is not None
+            found, version, report = _inquired(judge, shown, Path(folder), progress, ask=ask, keep=keep)
+        else:
+            found = list(judged(judge, shown, Path(folder), progress))
+    answers = iter(found)
     verdicts = [None if text is None else next(answers) for text in given]
     states = ["missing" if verdict is None else verdict.state for verdict in verdicts]
     identity = JudgeIdentity(name=judge.name, version=version, fingerprint=judge.fingerprint)

@@ -173,6 +173,16 @@ def test_a_service_that_goes_away_is_exit_4_and_says_how_to_go_on(
     assert not (tmp_path / "scores.parquet").exists()
 
 
+def test_a_run_without_the_cache_does_not_say_that_answers_are_kept(
+    judge: Judge, server: MisbehavingServer, tmp_path: Path
+) -> None:
+    server.usually = lambda asked: by_text(asked) if asked.text < "text 2" else error(503)
+    outcome = judge("--no-cache")
+    assert outcome.code == 4
+    assert re.search(r"\n\d of 12 texts are scored, and none is kept$", outcome.err.strip())
+    assert not (tmp_path / "cache").exists()
+
+
 def test_an_alias_that_moves_on_is_exit_2_and_a_run_without_the_cache_is_of_the_new_model(
     judge: Judge, server: MisbehavingServer, texts: Path
 ) -> None:
