@@ -126,8 +126,18 @@ class Answer:
 
 @dataclass(slots=True, kw_only=True)
 class Traffic:
-    """What a run has asked of a service so far: requests, how many of them were repeats, tokens."""
+    """What a run has asked of a service so far.
 
+    Attributes
+    ----------
+    scored : int
+        Answers with scores, those that were kept from before among them.
+    requests, retries : int
+        Requests, and how many of them were repeats.
+    tokens_in, tokens_out : int
+    """
+
+    scored: int = 0
     requests: int = 0
     retries: int = 0
     tokens_in: int = 0

@@ -30,7 +30,7 @@ MAX_EXHAUSTED = 3
 """Texts in a row that the service leaves unanswered, attempt by attempt, before it counts as unreachable."""
 
 MAX_FAILED = 20
-"""Texts in a row without a usable answer before the service counts as the wrong one."""
+"""Texts in a row without a usable answer before the service counts as the wrong one; more where more are scored."""
 
 DRAIN_SECONDS = 5.0
 """How long an interrupted run waits for what is on its way."""
@@ -201,6 +201,7 @@ class _Round:
             answer = await self._answer(connection, question)
             self._traffic.tokens_in += answer.tokens_in
             self._traffic.tokens_out += answer.tokens_out
+            self._traffic.scored += answer.verdict.state is None
             self._take(question, answer)
             self._give_up_if_hopeless()
 
@@ -243,7 +244,8 @@ class _Round:
     def _give_up_if_hopeless(self) -> None:
         if len(self._unanswered) >= MAX_EXHAUSTED:
             raise self._unreachable(self._unanswered[-1])
-        if len(self._unusable) >= MAX_FAILED:
+        # A resumed run asks what failed before, such as texts that are too long, one after another.
+        if len(self._unusable) >= max(MAX_FAILED, self._traffic.scored + 1):
             raise InputError.of(
                 f"judge {self._judge.name}",
                 f"{len(self._unusable)} texts in a row have no usable answer of {self._judge.service.host}, the last "

@@ -109,7 +109,7 @@ class _Inquiry:
         self._text_of = dict(zip(self._digests, texts, strict=True))
         self._failures: dict[Key, Verdict] = {}
         self.recalled = len(journal.known)
-        self.traffic = Traffic()
+        self.traffic = Traffic(scored=self.recalled)
         self.questions = [
             Question(text=text, digest=digest, sample=sample)
             for digest, text in self._text_of.items()

@@ -134,6 +134,20 @@ def test_scored_texts_are_not_asked_again_and_failed_ones_are(server: Misbehavin
     assert len(server.asked) == 5
 
 
+def test_a_run_that_has_only_failures_left_ends_well(server: MisbehavingServer, run: Run, make: Make) -> None:
+    """As with texts that are too long for the model; a service that scores nothing ends the run after 20."""
+    usual = server.usually
+    server.usually = lambda asked: error(400) if asked.text.startswith("long") else usual(asked)
+    texts = frame(*(f"t {i}" for i in range(25)), *(f"long {i}" for i in range(25)))
+    for recalled in (0, 25):
+        report = run(texts, make(of_service={"concurrency": 1})).report
+        assert report.counts == {"scored": 25, "judge_error": 25}
+        assert report.recalled == recalled
+    more = frame(*texts["text"], *(f"long {i}" for i in range(25, 50)))
+    with pytest.raises(InputError, match="26 texts in a row have no usable answer"):
+        run(more, make(of_service={"concurrency": 1}))
+
+
 def test_another_fingerprint_is_asked_anew(server: MisbehavingServer, run: Run, make: Make) -> None:
     run(frame("a 1"))
     run(frame("a 1"), make(temperature=1.0))
