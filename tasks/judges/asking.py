@@ -229,6 +229,7 @@ class _Round:
         while True:
             try:
                 content = await connection.post(judge.body(question.text, form), f"{question.digest}:{question.sample}")
+                judge.form = max(judge.form, form)  # now only: a refusal may quote the text, whatever that says
                 return judge.read(content)
             except UnusableError as error:
                 return Answer.failed("judge_error", f"the answer {error}")
@@ -238,7 +239,6 @@ class _Round:
                 if not error.of_the_form or form + 1 == judge.FORMS:
                     return Answer.failed("judge_error", f"the request is refused: {error}")
             form += 1
-            judge.form = max(judge.form, form)
             self._traffic.retries += 1
 
     def _give_up_if_hopeless(self) -> None:

@@ -184,6 +184,16 @@ def test_a_service_without_schemas_is_asked_for_any_json_and_held_to_the_form_he
     assert kinds == ["json_schema", "json_object", "json_object", "json_object"]
 
 
+def test_a_text_that_the_service_quotes_in_a_refusal_does_not_change_the_form_for_others(
+    server: MisbehavingServer, make: Make
+) -> None:
+    server.on("response_format", *[error(400, message="cannot read 'response_format'")] * 2)
+    bad, good = make(of_service={"concurrency": 1}).score(["response_format", "good"])
+    assert (bad.state, good.state) == ("judge_error", None)
+    kinds = [asked.body["response_format"]["type"] for asked in server.asked]
+    assert kinds == ["json_schema", "json_object", "json_schema"]
+
+
 def test_a_service_that_knows_neither_form_fails_without_an_end(server: MisbehavingServer, make: Make) -> None:
     server.usually = lambda _: error(400, message="response_format is unknown")
     (verdict,) = make().score(["x"])
