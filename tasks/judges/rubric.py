@@ -72,7 +72,7 @@ class Rubric:
         if not all(text.strip() for text in self.categories.values()):
             raise ValueError("categories: each needs a description of what it is")
         low, high = self.scale
-        if not -math.inf < low < high < math.inf:
+        if not (low < high and math.isfinite(high - low)):
             raise ValueError("scale: two numbers are expected, the lower first")
         if not 1 <= self.samples <= MAX_SAMPLES:
             raise ValueError(f"samples: {self.samples} is not 1 to {MAX_SAMPLES}")

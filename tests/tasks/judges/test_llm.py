@@ -316,6 +316,7 @@ def test_the_example_rubric_can_be_read(project: Path) -> None:
         ("categories", {f"c{i}": "x" for i in range(25)}, "25 of them"),
         ("scale", [1, 0], "the lower first"),
         ("scale", [0, float("inf")], "the lower first"),
+        ("scale", [-1e308, 1e308], "the lower first"),
         ("scale", [0], "scale"),
         ("samples", 0, "is not 1 to 50"),
         ("samples", 51, "is not 1 to 50"),
