@@ -437,8 +437,8 @@ class Connection:
     def _failure(self, response: httpx.Response, content: bytes) -> Exception:
         """Tell what a status other than 200 means."""
         status, host = response.status_code, self.service.host
-        codes = self._codes(content)
-        told = f"HTTP {status}" + "".join(f", {code}" for code in codes[:1])
+        codes = self._words(content, "code", "type")
+        told = ", ".join([f"HTTP {status}", *codes[:1], *self._words(content, "param")])
         if status == httpx.codes.TOO_MANY_REQUESTS and "insufficient_quota" in codes:
             return UnreachableError(f"the quota at {host} is used up ({told})")
         if status in PASSING or status >= 500:
@@ -449,11 +449,11 @@ class Connection:
             return PassingError(told, wait=wait, whose="service" if limited else "request")
         return _final(status, told, codes, content, self.service)
 
-    def _codes(self, content: bytes) -> list[str]:
-        """Find the words by which the service calls its error."""
+    def _words(self, content: bytes, *names: str) -> list[str]:
+        """Find the words by which the service calls its error, or what it is about."""
         try:
             error = plain_data(content)["error"]
-            words = [error.get(name) for name in ("code", "type", "param")]
+            words = [error.get(name) for name in names]
         except (UnusableError, KeyError, TypeError, AttributeError, IndexError):
             return []
         return [

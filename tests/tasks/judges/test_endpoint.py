@@ -30,7 +30,7 @@ from tasks.judges.journal import text_digest
 from tasks.judges.llm import LlmJudge
 from tasks.settings import Settings
 from tests.tasks.judges.conftest import KEY, RUBRIC
-from tests.tasks.judges.misbehaving_server import MisbehavingServer, Reply, completion, error, ratings
+from tests.tasks.judges.misbehaving_server import MisbehavingServer, Reply, as_json, completion, error, ratings
 
 Make = Callable[..., LlmJudge]
 
@@ -157,6 +157,10 @@ def test_a_slow_answer_and_one_that_drips_byte_by_byte_run_into_the_time_limit(
     ("bad", "told"),
     [
         (error(400, "context_length_exceeded"), "the request is refused: HTTP 400, context_length_exceeded"),
+        (
+            as_json({"error": {"code": "unsupported_value", "param": "temperature"}}, status=400),
+            "the request is refused: HTTP 400, unsupported_value, temperature",
+        ),
         (error(413), "the request is refused: HTTP 413, some_error"),
         (error(422), "the request is refused: HTTP 422, some_error"),
         (Reply(body=b'{"choices": [{"message"'), "the answer is not JSON"),
