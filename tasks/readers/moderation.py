@@ -23,6 +23,9 @@ EVEN = 0.5
 MEDIUM = 4
 """Severity at and above which Azure's own content filters act by default."""
 
+MAX_INPUTS = 10_000
+"""Texts of one call beyond which it is hardly the API's, and fills the memory."""
+
 LEGACY = "text-moderation"
 """Models of this name do not have the categories of illicit advice."""
 
@@ -74,6 +77,9 @@ class OpenAiModerationSource(ResponseSource):
             item = _from_batch_api(item)
         response, error, requested = self.opened(item)
         results = response.get("results") if isinstance(response, dict) else None
+        for listed in (results, *(item.get(key) for key in _INPUTS)):
+            if isinstance(listed, list) and len(listed) > MAX_INPUTS:
+                raise BadItemError(f"{len(listed)} texts in one call; at most {MAX_INPUTS} are read")
         units = _units_beside(item)
         if error is not None:
             if units is None and id_in(item, "trace_id") is None:
@@ -184,10 +190,14 @@ def _unit_of(item: Mapping[str, Any]) -> tuple[str, int, int]:
     return trace_id, index_in(item, "turn"), index_in(item, "attempt")
 
 
+_INPUTS = ("inputs", "input", "ids", "trace_ids")
+"""Keys that say whose the results of a batch are, the last one that is there."""
+
+
 def _units_beside(item: Mapping[str, Any]) -> list[tuple[str, int, int]] | None:
     """Return whose the results of a batch are, if the item says it."""
     units = None
-    for key in ("inputs", "input", "ids", "trace_ids"):
+    for key in _INPUTS:
         named = item.get(key)
         if isinstance(named, list) and key.endswith("ids"):
             units = [_unit_of({"trace_id": value}) for value in named]

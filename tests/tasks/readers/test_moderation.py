@@ -253,6 +253,8 @@ def test_a_batch_has_a_result_an_input(
         ([{"trace_id": "x", "response": batch(0.1, 0.2)}], "2 results for one trace_id"),
         ([{"trace_ids": ["x", "x"], "response": batch(0.1, 0.2)}], "an input stands twice"),
         ([batch(0.1, 0.2), batch(0.3, 0.4)], "a.jsonl:2: the results name no inputs, like those of line 1"),
+        ([{"response": {"results": [{}] * 10_001}}], "10001 texts in one call"),
+        ([{"trace_ids": list(range(10_001)), "response": TOO_MANY}], "10001 texts in one call"),
         ([{"response": TOO_MANY}], "a failed call that names no conversation"),
         ([{"trace_id": "x", "response": {"id": "x"}}], "has no list 'results'"),
         ([{"trace_id": "x", "response": {"results": [{"flagged": False}]}}], "without category_scores"),
