@@ -57,7 +57,8 @@ Answer with one JSON object and nothing else, of exactly this form:
 _WHAT = {
     "turn": "one turn of a conversation with an AI system",
     "conversation": (
-        "a conversation with an AI system, in numbered turns; rate the last turn, and take the earlier ones as context"
+        "a conversation with an AI system: each line is a JSON object that holds one turn, or null for a turn without "
+        "text; rate the turn of the last line, and take the earlier ones as context"
     ),
 }
 

@@ -259,7 +259,10 @@ def _counted(report: JudgingReport, counts: Mapping[str, int]) -> JudgingReport:
 
 
 def _conversations(texts: Any, given: Sequence[str | None]) -> list[str | None]:
-    """Give each turn that has a text the conversation up to it, in numbered turns."""
+    """Give each turn that has a text the conversation up to it: one JSON object a line, each a turn.
+
+    In JSON, since a text can write whatever stands between turns, but no line break and no quotation mark that ends it.
+    """
     attempts = texts["attempt"] if "attempt" in texts else [0] * len(given)
     keys = list(zip(texts["trace_id"], attempts, strict=True))
     turns = list(texts["turn"]) if "turn" in texts else [0] * len(given)
@@ -267,8 +270,8 @@ def _conversations(texts: Any, given: Sequence[str | None]) -> list[str | None]:
     found: list[str | None] = [None] * len(given)
     for i in sorted(range(len(given)), key=lambda row: turns[row]):
         told = so_far.setdefault(keys[i], [])
-        told.append(f"[turn {turns[i]}]\n{given[i] or '(no text)'}")
-        found[i] = None if given[i] is None else "\n\n".join(told)
+        told.append(json.dumps({"turn": int(turns[i]), "text": given[i]}, ensure_ascii=False))
+        found[i] = None if given[i] is None else "\n".join(told)
     return found
 
 
