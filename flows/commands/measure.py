@@ -111,9 +111,9 @@ def command(
       assay measure detections.csv --calibration detector.json
     """  # noqa: D301 (click wants the character)
     from flows.pipelines.measurement import detection_spec, run_measurement
-    from tasks.workers import workers_or
     from tasks.reporting.terminal import certificate_hint, console, measurement_report, words
     from tasks.specs import load_instrument
+    from tasks.workers import workers_or
 
     if (calibration is None) == (instrument is None):
         raise click.UsageError(

@@ -303,7 +303,7 @@ class AzureContentSafetySource(ResponseSource):
     NATIVES = ("Hate", "SelfHarm", "Sexual", "Violence")
     CANNOT_TELL = (
         "how far apart severities are: they are ordinal, so only comparisons with a threshold mean something",
-        "which model scored, and which texts were cut to the API's length",
+        "which model scored, and whether four or eight levels of severity were asked for",
     )
 
     def natives(self, call: Call) -> Sequence[str]:
