@@ -15,7 +15,7 @@ import signal
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -132,8 +132,21 @@ def _completed(work: Coroutine[Any, Any, None]) -> None:
     except RuntimeError:
         asyncio.run(work)
         return
+    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[None] | None]] = Future()
+
+    async def watched() -> None:
+        started.set_result((asyncio.get_running_loop(), asyncio.current_task()))
+        await work
+
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(asyncio.run, work).result()
+        ended = pool.submit(asyncio.run, watched())
+        try:
+            ended.result()
+        except KeyboardInterrupt:  # it reaches this thread only; the other would go on asking to the end
+            loop, task = started.result()
+            if task is not None and not ended.done():
+                loop.call_soon_threadsafe(task.cancel)
+            raise
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -212,6 +213,29 @@ def test_an_interrupt_keeps_what_was_answered_and_what_was_on_its_way(
     assert judgement.report.counts == {"scored": 6}
     assert judgement.report.recalled >= 4
     assert server.texts.count("t 3") == 1
+    assert set(server.answered.values()) == {1}
+
+
+@pytest.mark.usefixtures("handlers")
+def test_an_interrupt_in_a_notebook_ends_the_asking(server: MisbehavingServer, run: Run, make: Make) -> None:
+    """There an event loop runs already, so that another thread asks."""
+    usual = server.usually
+
+    def interrupting(asked: Asked) -> Reply:
+        if len(server.asked) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return replace(usual(asked), before=0.01)
+
+    async def cell() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # as a notebook has it, unlike asyncio.run
+        run(frame(*(f"t {i}" for i in range(200))), make(of_service={"concurrency": 2}))
+
+    server.usually = interrupting
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(cell())
+    assert len(server.asked) < 100
+    server.usually = usual
+    assert run(frame(*(f"t {i}" for i in range(200)))).report.counts == {"scored": 200}
     assert set(server.answered.values()) == {1}
 
 
