@@ -461,6 +461,7 @@ def _tool_tables(summary: Mapping[str, Any]) -> Iterable[RenderableType]:
     """Show rates at a conventional threshold, and the tool's own figures beside ours."""
     for way, rates in summary.get("rates", {}).items():
         at = f"score >= {summary['flagged at']:g}, a convention, not a calibrated threshold"
+        at = "the tool's own decisions, not corrected" if summary["kind"] == "detections" else at
         yield Text(f"Flagged, {way} ({at})", style="bold")
         table = _table("quantity", "scored", "flagged", "rate", "95% interval", "if none or all unscored violate")
         for name, row in rates.items():

@@ -237,3 +237,14 @@ def test_a_misspelt_reader_is_guessed_at_in_words_alone(assay: Any, garak: Path)
     outcome = assay("check", f"garrak:{garak}")
     assert outcome.code == 2
     assert "did you mean reader 'garak'?" in outcome.err
+
+
+def test_decisions_of_a_tool_are_not_shown_as_scores_at_a_threshold(assay: Any, tmp_path: Path) -> None:
+    said = [{"qa_id": "q", "attribute": "gender", "is_biased": True}]
+    rate = {"protected_attribute": "gender", "n_samples": 1, "k_biased": 1, "rate": 1.0}
+    metric = {"session_id": "s", "assistant_id": "a", "attribute_rates": [rate]}
+    path = tmp_path / "bias.json"
+    path.write_text(json.dumps(metric | {"guardian_interactions": {"gender": said}}))
+    shown = assay("check", f"fair-forge:{path}")
+    assert "Flagged, each attempt (the tool's own decisions, not corrected)" in shown.out
+    assert "threshold" not in shown.out
