@@ -141,7 +141,7 @@ INTERACTION = GOOD["guardian_interactions"]["gender"][0]
         ([{k: v for k, v in GOOD.items() if k != "attribute_rates"} | {"confidence_intervals": []}],
          "of a release before 3 or was cut"),
         ([{"session_id": "a", "assistant_id": "b", "toxicity": 1}], "a BiasMetric of fair-forge 3"),
-        ([GOOD, GOOD], "session 'a' stands twice"),
+        ([GOOD, GOOD], "row 2: its session stands in the file before"),
         ([GOOD | {"session_id": ""}], "a BiasMetric of fair-forge 3"),
         ([GOOD | {"guardian_interactions": {"gender": {}}}], "is no list under a name"),
         ([GOOD | {"guardian_interactions": {"race": [INTERACTION]}}], "interaction 'q' under 'race' is about 'gender'"),
