@@ -94,18 +94,29 @@ def reading_notes(golden: Iterable[SourceFacts], production: Iterable[SourceFact
 
     A set that is a table of assay's own says nothing of how it was read, so nothing can be said.
     """
-    before, now = _readings(golden), _readings(production)
-    if not before or not now:
+    return [
+        f"read otherwise than the golden scores: {difference}; the calibration's error rates are not shown to hold"
+        for difference in reading_differences(golden, production)
+    ]
+
+
+def reading_differences(before: Iterable[SourceFacts], now: Iterable[SourceFacts]) -> list[str]:
+    """Say where one set was read otherwise than another; nothing where one of them does not say how it was read.
+
+    Examples
+    --------
+    >>> one = SourceFacts(reader="garak", tool="garak", higher_is="worse", map={"hate": ("a", "b")})
+    >>> reading_differences([one], [replace(one, map={"hate": ("b", "a")}, turn_scope="last")])
+    ['turn scope was all there and is last here']
+    """
+    there, here = _readings(before), _readings(now)
+    if not there or not here:
         return []
-    notes = []
-    for name in _MEANING:
-        one, other = before[name], now[name]
-        if one != other:
-            notes.append(
-                f"read otherwise than the golden scores: {name.replace('_', ' ')} was {', '.join(one)} there and is "
-                f"{', '.join(other)} here; the calibration's error rates are not shown to hold"
-            )
-    return notes
+    return [
+        f"{name.replace('_', ' ')} was {', '.join(there[name])} there and is {', '.join(here[name])} here"
+        for name in _MEANING
+        if there[name] != here[name]
+    ]
 
 
 def contradiction(golden: Iterable[SourceFacts], production: Iterable[SourceFacts]) -> str | None:
@@ -135,7 +146,10 @@ def _readings(facts: Iterable[SourceFacts]) -> dict[str, list[str]]:
 def _text(value: object) -> str:
     if isinstance(value, Mapping):
         return "; ".join(f"{key}={_text(item)}" for key, item in sorted(value.items())) or "none"
-    return " + ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)
+    if not isinstance(value, tuple):
+        return str(value)
+    names = sorted(value) if all(isinstance(item, str) for item in value) else value  # in what order says nothing
+    return " + ".join(map(str, names)) or "none"
 
 
 def _bare(facts: SourceFacts) -> SourceFacts:

@@ -8,6 +8,7 @@ from zlib import crc32
 
 import numpy as np
 
+from core.data.facts import reading_differences
 from core.errors import UndefinedError
 from core.inference.intervals import check_confidence_level
 from core.inference.multiplicity import holm
@@ -255,6 +256,10 @@ def _notes(baseline: Measurement, candidate: Measurement, setting: _Setting) -> 
         notes.append(
             f"scored by different judges, {baseline.judge} and {candidate.judge}: one calibration cannot hold for both"
         )
+    notes += [
+        f"the candidate was read otherwise than the baseline: {difference}; the difference may be the reading's"
+        for difference in reading_differences(baseline.sources, candidate.sources)
+    ]
     pairs = setting.pairs
     if pairs is None:
         notes.append("not paired: the two releases are taken as independent samples")

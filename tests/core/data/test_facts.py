@@ -54,6 +54,8 @@ def test_production_that_is_read_otherwise_than_the_golden_scores_is_told(differ
 
 def test_what_says_nothing_of_its_reading_is_not_held_against_anything():
     newer = replace(GARAK, tool_version="0.18", counts={})
+    one, other = (replace(GARAK, map={"hate": names}, left_out=names) for names in (("a", "b"), ("b", "a")))
+    assert reading_notes([one], [other]) == [], "in what order a map names categories means nothing"
     assert reading_notes([GARAK], [newer]) == []
     assert reading_notes([], [GARAK]) == reading_notes([GARAK], []) == []
 

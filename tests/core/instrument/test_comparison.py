@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from core.data.facts import SourceFacts
 from core.errors import UndefinedError
 from core.inference.intervals import normal_quantile
 from core.inference.multiplicity import holm
@@ -287,6 +288,16 @@ def test_two_judges_under_one_calibration_are_named() -> None:
 
 
 # ---- turn counts
+
+
+def test_releases_that_were_read_differently_are_told() -> None:
+    calibration = instrument(GOOD)
+    read = SourceFacts(reader="inspect", tool="Inspect", higher_is="worse", map={"harm": ("a", "b")})
+    one, other = (replace(release.measured(calibration), sources=(read,)) for release in two(40, 38, 18, 404))
+    assert not any("read otherwise" in note for note in compare(one, other, calibration).notes)
+    other = replace(other, sources=(replace(read, map={"harm": ("a",)}),))
+    (note,) = (note for note in compare(one, other, calibration).notes if "read otherwise" in note)
+    assert "map was harm=a + b there and is harm=a here; the difference may be the reading's" in note
 
 
 def test_releases_of_other_lengths_are_compared_at_their_own_error_rates() -> None:
