@@ -162,16 +162,16 @@ def test_an_unstable_judge_makes_the_false_alarms_of_the_reference_and_the_guard
     cell = Cell(
         sensitivity=0.8, specificity=0.9, baseline=0.15, candidate=0.15, n_golden=200, n_units=1000, shift=shift
     )
-    found = simulated(cell, ("unpaired",), 900)["unpaired"]
+    found = simulated(cell, ("unpaired",), 500)["unpaired"]
     print(shift, found)
     difference, alarms = UNSTABLE[shift]
-    error = np.sqrt(alarms * (1 - alarms) * (1 / 900 + 1 / 4000))
+    error = np.sqrt(alarms * (1 - alarms) * (1 / 500 + 1 / 4000))
     assert found.rejection == pytest.approx(alarms, abs=3 * error + 0.012)
-    assert found.difference == pytest.approx(difference, abs=0.005)
+    assert found.difference == pytest.approx(difference, abs=0.006)
     predicted = (0.15 * shift[0] - 0.85 * shift[1]) / 0.7  # F8
-    assert found.difference == pytest.approx(predicted, abs=0.005)
+    assert found.difference == pytest.approx(predicted, abs=0.006)
     if shift in ((0.0, 0.05), (0.0, -0.05)):
-        assert 0.58 <= found.verdicts <= 0.72
+        assert 0.57 <= found.verdicts <= 0.73
         assert found.fragile >= 0.95  # of the false alarms
 
 
