@@ -295,20 +295,24 @@ class Pace:
 
     def __init__(self, per_minute: float | None, sleep: Sleep) -> None:
         self._gap = 60.0 / per_minute if per_minute else 0.0
-        self._next = 0.0
+        self._next = self._quiet_until = 0.0
         self._sleep = sleep
 
     async def turn(self) -> None:
         """Wait for the next place."""
-        now = asyncio.get_running_loop().time()
-        start = max(now, self._next)
-        self._next = start + self._gap
-        if start > now:
-            await self._sleep(start - now)
+        while True:
+            now = asyncio.get_running_loop().time()
+            start = max(now, self._next)
+            self._next = start + self._gap
+            if start > now:
+                await self._sleep(start - now)
+            if start >= self._quiet_until:  # else the service has asked for quiet meanwhile
+                return
 
     def hold(self, seconds: float) -> None:
         """Begin nothing for some time."""
-        self._next = max(self._next, asyncio.get_running_loop().time() + seconds)
+        self._quiet_until = max(self._quiet_until, asyncio.get_running_loop().time() + seconds)
+        self._next = max(self._next, self._quiet_until)
 
 
 class Connection:

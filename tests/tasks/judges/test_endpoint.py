@@ -19,6 +19,7 @@ from tasks.judges.endpoint import (
     JITTER_SEED,
     MAX_BODY_BYTES,
     OPENAI,
+    Pace,
     Service,
     UnusableError,
     asked_wait,
@@ -145,12 +146,10 @@ def test_what_may_pass_is_tried_again_until_it_has_passed(server: MisbehavingSer
 def test_a_slow_answer_and_one_that_drips_byte_by_byte_run_into_the_time_limit(
     server: MisbehavingServer, make: Make
 ) -> None:
-    server.then(replace(GOOD, before=0.4), replace(GOOD, dripping=0.01))
-    began = time.monotonic()
-    found, traffic = answers(make(of_service={"timeout": 0.15}), "x 5")
+    server.then(replace(GOOD, before=1.5), replace(GOOD, dripping=0.01))
+    found, traffic = answers(make(of_service={"timeout": 0.5}), "x 5")
     assert found["x 5"].state is None
     assert traffic.retries == 2
-    assert time.monotonic() - began < 2
 
 
 @pytest.mark.parametrize(
@@ -197,8 +196,24 @@ def test_a_service_that_asks_for_quiet_gets_it_from_all_requests(server: Misbeha
     server.then(error(429, headers={"Retry-After": "0.3"}))
     answers(judge, "x 1", "y 1")
     gaps = [later.at - earlier.at for earlier, later in zip(server.asked, server.asked[1:], strict=False)]
-    assert 0.3 <= gaps[0] < 2  # as asked, not the back-off of a minute
-    assert gaps[1] < 0.2
+    assert 0.3 <= gaps[0] < 20  # as asked, not the back-off of half a minute or more
+
+
+def test_a_request_that_waits_for_its_turn_keeps_quiet_as_well() -> None:
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 1:
+            pace.hold(30.0)  # what another request has been told
+
+    async def two_turns() -> None:
+        await pace.turn()
+        await pace.turn()
+
+    pace = Pace(60.0, sleep)
+    asyncio.run(two_turns())
+    assert waited == pytest.approx([1.0, 30.0], abs=0.5)
 
 
 @pytest.mark.parametrize("value", ["3600", formatdate(time.time() + 3600, usegmt=True)])
@@ -207,7 +222,7 @@ def test_a_wait_that_is_asked_for_is_capped(server: MisbehavingServer, make: Mak
     began = time.monotonic()
     found, _ = answers(make(), "x 5")
     assert found["x 5"].state is None
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 60  # an hour was asked for
 
 
 @pytest.mark.parametrize(

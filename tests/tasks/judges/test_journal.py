@@ -140,7 +140,7 @@ def test_a_hundred_thousand_answers_of_others_are_read_past_in_a_moment(path: Pa
         file.write(json.dumps({"format": "assay.answers/1", "fingerprint": FINGERPRINT, "model": None}) + "\n")
         file.writelines(f"{i:064x} 0 {line}\n" for i in range(100_000))
         file.write(f"{text_digest('a')} 0 {line}\n")
-    began = time.monotonic()
+    began = time.process_time()
     with opened(path) as journal:
         assert len(journal.known) == 1
-    assert time.monotonic() - began < 2
+    assert time.process_time() - began < 2
