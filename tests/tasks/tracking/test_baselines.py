@@ -13,6 +13,12 @@ from tests.tasks.tracking.conftest import Story
 
 
 @pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store of this file's own: in the shared one, measurements would come before their calibration."""
+    return f"sqlite:///{tmp_path_factory.mktemp('baselines') / 'mlflow.db'}"
+
+
+@pytest.fixture(scope="module")
 def logged(story: Story, store: str) -> dict[str, Any]:
     return {name: track(written, store) for name, written in (("first", story.first), ("second", story.second))}
 
