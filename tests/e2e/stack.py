@@ -78,7 +78,7 @@ class RunningStack:
     process: subprocess.Popen[bytes]
     log: Path
     stack: Stack = field(init=False)
-    environment: dict[str, str] = field(init=False)
+    environment: dict[str, str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.stack = load(self.folder)
