@@ -100,5 +100,6 @@ def logged_watches(calibration_id: str, anchors: str, option: str | None = None)
         while answer.token:
             answer = client.search_runs([found.experiment_id], wanted, max_results=_PAGE, page_token=answer.token)
             logged += answer
-    logged.sort(key=lambda run: (run.data.tags["record.created"], run.data.tags["record.id"]))
+    # Records tell seconds, runs milliseconds; what an outage held back has its place by the former.
+    logged.sort(key=lambda run: (run.data.tags["record.created"], run.info.start_time, run.data.tags["record.id"]))
     return [LoggedWatch(record=run.data.tags["record.id"], run_id=run.info.run_id) for run in logged]

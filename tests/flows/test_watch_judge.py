@@ -12,11 +12,15 @@ import pytest
 
 from core.errors import InputError, UnreachableError
 from core.instrument.spec import JudgeIdentity
+from core.instrument.watched import WatchSpec
+from flows.pipelines.watching import run_watch
 from tasks.judges import Verdict
 from tasks.readers import reader_names
 from tasks.recalibration import Started
 from tasks.settings import settings
+from tasks.specs import load_instrument
 from tasks.storage import find_inputs
+from tasks.tracking import promotion, track
 from tasks.watches import answers_now
 
 TEXTS = 80
@@ -102,14 +106,21 @@ def template_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def calibrated(lab: Lab, **asked: Any) -> Any:
+def calibrated(lab: Lab, *, because: str | None = None) -> Any:
+    """Calibrate the guard and register the result, the champion if there is a reason; without Prefect, for speed."""
+    from flows.pipelines.calibration import run_calibration
+
+    written = run_calibration([str(lab.golden)], [], "guard", load_instrument(lab.instrument))
+    track(written, lab.store, register=True, promotion=None if because is None else promotion(because))
+    return written
+
+
+def calibrated_by_flow(lab: Lab, **asked: Any) -> Any:
     """Calibrate the guard as the deployment does."""
     from flows.calibrate import calibrate
 
-    judge = asked.pop("judge", JudgeIdentity(name="guard"))
-    return calibrate(
-        golden=str(lab.golden), instrument=str(lab.instrument), judge=judge, tracking_uri=lab.store, **asked
-    )
+    asked = {"judge": JudgeIdentity(name="guard"), **asked}
+    return calibrate(golden=str(lab.golden), instrument=str(lab.instrument), tracking_uri=lab.store, **asked)
 
 
 def watched(lab: Lab, **asked: Any) -> Any:
@@ -137,7 +148,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, str]]:
 def test_a_judge_that_did_not_change_is_the_same_and_starts_nothing(
     server: str, lab: Lab, guard: Guard, started: list[Any], run_of: Any, artifacts: Any, assay: Any
 ) -> None:
-    calibration = calibrated(lab, promote=True, because="the first one")
+    calibration = calibrated(lab, because="the first one")
     asked = len(guard.asked)
     written = watched(lab)
     result = written.document["result"]
@@ -169,7 +180,7 @@ def test_an_instrument_without_a_champion_has_nothing_to_watch_and_the_run_ends_
 def test_answers_that_changed_under_the_same_fingerprint_are_found_and_calibrated_anew_once(
     server: str, lab: Lab, guard: Guard, started: list[Any], run_of: Any, artifacts: Any
 ) -> None:
-    first = calibrated(lab, promote=True, because="the first one")
+    first = calibrated(lab, because="the first one")
     guard.misses = 0.3
     written = watched(lab)
     assert written.document["result"]["causes"] == ["decisions", "scores"]
@@ -186,7 +197,7 @@ def test_answers_that_changed_under_the_same_fingerprint_are_found_and_calibrate
 
     # The run that was started: the cached answers of before are not taken for those of now.
     parameters = {**parameters, "judge": JudgeIdentity(**judge)}
-    second = calibrated(lab, **{name: parameters[name] for name in ("judge", "fresh")})
+    second = calibrated_by_flow(lab, **{name: parameters[name] for name in ("judge", "fresh")})
     assert second.document["id"] != first.document["id"]
     lower = second.document["result"]["composite"]["apparent"]["sensitivity"]
     assert lower < first.document["result"]["composite"]["apparent"]["sensitivity"] - 0.2
@@ -200,7 +211,7 @@ def test_answers_that_changed_under_the_same_fingerprint_are_found_and_calibrate
 def test_another_fingerprint_is_a_change_and_the_announced_judge_is_the_installed_one(
     server: str, lab: Lab, guard: Guard, started: list[Any]
 ) -> None:
-    calibrated(lab, promote=True, because="the first one")
+    calibrated(lab, because="the first one")
     guard.fingerprint = "e" * 64
     result = watched(lab).document["result"]
     assert (result["verdict"], result["causes"], result["fingerprint"]) == ("changed", ["fingerprint"], "differs")
@@ -215,7 +226,7 @@ def test_another_fingerprint_is_a_change_and_the_announced_judge_is_the_installe
 def test_a_judge_that_is_not_installed_is_watched_by_its_scores_or_by_who_it_is(
     server: str, lab: Lab, guard: Guard, started: list[Any], tmp_path: Path, run_of: Any, artifacts: Any
 ) -> None:
-    calibrated(lab, promote=True, because="the first one")
+    calibrated(lab, because="the first one")
     guard.name = "another"
     with pytest.raises(InputError, match="judge 'guard' is not registered here; name its --scores"):
         watched(lab)
@@ -233,16 +244,16 @@ def test_a_judge_that_is_not_installed_is_watched_by_its_scores_or_by_who_it_is(
 
 
 @pytest.mark.e2e
-def test_watches_are_a_series_that_the_record_names_and_that_verifies(
-    server: str, lab: Lab, guard: Guard, started: list[Any], assay: Any
-) -> None:
+def test_watches_are_a_series_that_the_record_names_and_that_verifies(lab: Lab, guard: Guard, assay: Any) -> None:
     from tasks.tracking.connection import connected
 
-    calibrated(lab, promote=True, because="the first one")
+    calibrated(lab, because="the first one")
     records = []
-    for k in range(6):
+    for k in range(6):  # several within a second
         guard.misses = k / TEXTS
-        records.append(watched(lab, tolerance=0.2).document)
+        found = run_watch("models:/safety@champion", spec=WatchSpec(tolerance=0.2), tracking_uri=lab.store)
+        track(found.written, lab.store)
+        records.append(found.written.document)
     last = records[-1]
     assert last["spec"]["earlier"] == [record["id"] for record in records[:-1]]
     assert last["spec"]["look"] == 6
@@ -266,7 +277,7 @@ def test_an_outage_of_the_prefect_server_is_told_and_the_watch_stands(
         raise UnreachableError("the Prefect server has no deployment calibrate/calibrate")
 
     monkeypatch.setattr("flows.watch_judge.start_calibration", down)
-    calibrated(lab, promote=True, because="the first one")
+    calibrated(lab, because="the first one")
     guard.fingerprint = "e" * 64
     assert watched(lab).document["result"]["verdict"] == "changed"
     run = run_of("watch_judge")
@@ -294,9 +305,9 @@ def test_a_calibration_is_announced_certified_and_promoted_by_the_rule_which_sta
     from flows.simulate import simulate
     from tasks.tracking.connection import connected
 
-    calibrated(lab, promote=True, because="the first one")
+    calibrated_by_flow(lab, promote=True, because="the first one")
     guard.fingerprint, guard.version = "e" * 64, "2"
-    calibrated(lab)
+    calibrated_by_flow(lab)
     assert [(name, resource, payload["calibration"]) for name, resource, payload, _ in heard] == [
         ("assay.calibration.made", "assay.calibration.safety", f"models:/safety/{version}") for version in (1, 2)
     ]
@@ -407,7 +418,7 @@ def test_a_release_with_a_baseline_is_announced_for_comparison_and_gated_after_i
     from flows.measure import measure
     from tasks.tracking.connection import connected
 
-    calibrated(lab, promote=True, because="the first one")
+    calibrated(lab, because="the first one")
     for target, baseline in (("bot@1", None), ("bot@2", "bot@1"), ("bot@3", "bot@0")):
         scores = tmp_path / f"{target}.csv"
         rows = [f"p{i},hate,{0.8 if i % 5 < int(target[-1]) else 0.2}" for i in range(100)]
