@@ -151,13 +151,19 @@ def deploy() -> list[str]:
 
 
 def _put(client: Any, automation: AutomationCore) -> None:
-    """Update the automation of that name, or make it; of several, which nobody needs, one stays."""
+    """Update the automation of that name, or make it; of several, which nobody needs, one stays.
+
+    One that says the same is left alone: updated, it forgets the runs that it waits for, and a run that has just
+    fallen silent, as when the worker crashed and is starting again, would stay Running for ever.
+    """
     known = sorted(client.read_automations_by_name(automation.name), key=lambda item: str(item.id))
     if not known:
         client.create_automation(automation)
         return
     # Whether it is switched on is people's own choice.
-    client.update_automation(known[0].id, automation.model_copy(update={"enabled": known[0].enabled}))
+    wanted = automation.model_copy(update={"enabled": known[0].enabled})
+    if any(getattr(known[0], name) != getattr(wanted, name) for name in AutomationCore.model_fields):
+        client.update_automation(known[0].id, wanted)
     for more in known[1:]:
         client.delete_automation(more.id)
 

@@ -146,6 +146,25 @@ def test_deploying_twice_makes_each_automation_once_and_keeps_what_people_switch
     assert found == {name: name != "assay: a gate stops a release" for name in names}
 
 
+@pytest.mark.e2e
+def test_deploying_again_lets_automations_remember_whom_they_wait_for_unless_they_changed(
+    client: Any, code: Any, no_automations: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def triggers() -> dict[str, str]:
+        """What the server remembers belongs to the id of a trigger."""
+        found = client.request("POST", "/automations/filter", json={}).raise_for_status().json()
+        return {item["name"]: item["trigger"]["id"] for item in found}
+
+    silence, *_ = code.deploy()
+    before = triggers()
+    code.deploy()
+    assert triggers() == before
+    monkeypatch.setattr(code, "SILENCE", 2 * code.SILENCE)
+    code.deploy()
+    changed = {name for name, trigger in triggers().items() if trigger != before[name]}
+    assert changed == {silence}
+
+
 class Receiver(http.server.BaseHTTPRequestHandler):
     """Keeps what is posted to it."""
 
