@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from core.inference.clusters import cluster_sums
-from core.inference.prevalence import melded_interval
+from core.inference.prevalence import Counts, PrevalenceInterval, melded_interval
 from core.instrument.calibrated import Apparent, Calibrated, Calibration, CompositeCalibrated, EffectiveCounts
 from core.instrument.measured import Measurement
 from core.instrument.measurement import measure, measurement_spec
@@ -111,7 +110,14 @@ def paired(calibration: Calibration, baseline: Release, candidate: Release) -> P
     return tally.finish()
 
 
+def _from_few_draws(
+    counts: Counts, confidence_level: float, rng: np.random.Generator, draws: int
+) -> PrevalenceInterval:
+    del draws  # however many are asked for
+    return melded_interval(counts, confidence_level, rng, draws=100)
+
+
 @pytest.fixture
 def few_melded_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The melded interval is not what a comparison reads, and would take nearly all of the time."""
-    monkeypatch.setattr("core.instrument.correction.melded_interval", partial(melded_interval, draws=100))
+    """The melded interval is not what a comparison or a guarantee reads, and would take nearly all of the time."""
+    monkeypatch.setattr("core.instrument.correction.melded_interval", _from_few_draws)

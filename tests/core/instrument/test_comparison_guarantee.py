@@ -132,7 +132,7 @@ def test_a_weak_judge_is_compared_with_wide_intervals_that_cover(baseline: float
     cell = Cell(sensitivity=0.6, specificity=0.7, baseline=baseline, candidate=candidate)
     rng = np.random.default_rng(SEED)
     rows = []
-    for _ in range(400):
+    for _ in range(800):
         a, b = rng.binomial(100, 0.6), rng.binomial(100, 0.7)
         calibration = instrument((a, 100, b, 100))
         one, other = (Release.of(drawn) for drawn in flags(cell, rng))
@@ -144,8 +144,8 @@ def test_a_weak_judge_is_compared_with_wide_intervals_that_cover(baseline: float
             rows.append(row)
     truth = candidate - baseline
     covered = np.mean([row.interval.low <= truth <= row.interval.high for row in rows])
-    print(f"compared {len(rows)} of 400, coverage {covered:.3f}")
-    assert covered >= 0.94
+    print(f"compared {len(rows)} of 800, coverage {covered:.3f}")
+    assert covered >= 0.95
 
 
 UNSTABLE = {  # shift of sensitivity and specificity on the candidate: (mean difference, false alarms)
@@ -162,16 +162,16 @@ def test_an_unstable_judge_makes_the_false_alarms_of_the_reference_and_the_guard
     cell = Cell(
         sensitivity=0.8, specificity=0.9, baseline=0.15, candidate=0.15, n_golden=200, n_units=1000, shift=shift
     )
-    found = simulated(cell, ("unpaired",), 500)["unpaired"]
+    found = simulated(cell, ("unpaired",), 2500)["unpaired"]
     print(shift, found)
     difference, alarms = UNSTABLE[shift]
-    error = np.sqrt(alarms * (1 - alarms) * (1 / 500 + 1 / 4000))
+    error = np.sqrt(alarms * (1 - alarms) * (1 / 2500 + 1 / 4000))
     assert found.rejection == pytest.approx(alarms, abs=3 * error + 0.012)
-    assert found.difference == pytest.approx(difference, abs=0.006)
+    assert found.difference == pytest.approx(difference, abs=0.003)
     predicted = (0.15 * shift[0] - 0.85 * shift[1]) / 0.7  # F8
-    assert found.difference == pytest.approx(predicted, abs=0.006)
+    assert found.difference == pytest.approx(predicted, abs=0.004)
     if shift in ((0.0, 0.05), (0.0, -0.05)):
-        assert 0.57 <= found.verdicts <= 0.73
+        assert 0.58 <= found.verdicts <= 0.72
         assert found.fragile >= 0.95  # of the false alarms
 
 
@@ -193,7 +193,7 @@ def test_replicated_vectors_break_mcnemar_and_not_the_sign_flips() -> None:
     calibration = instrument((180, 200, 190, 200))
     clusters = np.repeat(np.arange(40), 25)
     flipped, plain, covered, naive = 0, 0, 0, 0
-    replications = 500
+    replications = 1000
     for _ in range(replications):
         common = rng.beta(0.6, 1.4, 40)
         chances = [np.where(rng.random(40) < 0.5, common, rng.beta(0.6, 1.4, 40)) for _ in range(2)]
@@ -212,9 +212,9 @@ def test_replicated_vectors_break_mcnemar_and_not_the_sign_flips() -> None:
         plain += row.p_value <= 0.05
         naive += row.interval.low <= 0 <= row.interval.high
     print(f"sign flips {flipped}, McNemar {plain}, intervals {covered} and {naive} of {replications}")
-    assert 0.02 <= flipped / replications <= 0.08
+    assert 0.03 <= flipped / replications <= 0.068
     assert plain / replications >= 0.4
-    assert covered / replications >= 0.92
+    assert covered / replications >= 0.93
     assert naive / replications <= 0.6
 
 
@@ -225,7 +225,7 @@ def test_releases_of_other_lengths_keep_coverage_and_level_and_their_flags_alone
     sens, spec, theta, n = np.array([0.80, 0.95]), np.array([0.95, 0.80]), 0.15, 1000
     covered = rejected = told = naive = 0
     differences = []
-    replications = 600
+    replications = 1500
     for _ in range(replications):
         golden = {
             at: (int(rng.binomial(100, q1)), 100, int(rng.binomial(150, q0)), 150)
@@ -252,9 +252,9 @@ def test_releases_of_other_lengths_keep_coverage_and_level_and_their_flags_alone
         differences.append(row.difference)
     print(f"coverage {covered / told:.3f}, level {rejected / told:.3f}, told {told}, bias {np.mean(differences):.4f}")
     assert told >= 0.97 * replications
-    assert covered / told >= 0.925
-    assert rejected / told <= 0.075
-    assert abs(np.mean(differences)) <= 0.006
+    assert covered / told >= 0.935
+    assert rejected / told <= 0.065
+    assert abs(np.mean(differences)) <= 0.004
     assert naive / told >= 0.8
 
 
@@ -265,7 +265,7 @@ def test_few_changed_pairs_are_covered(change: tuple[float, float], n: int) -> N
     up, down = change
     calibration = instrument((95, 100, 99, 100))
     covered = []
-    for _ in range(400):
+    for _ in range(800):
         cells = rng.multinomial(n, [0.2, down, up, 0.8 - up - down])
         one, other = Release.of(np.repeat([1, 1, 0, 0], cells)), Release.of(np.repeat([1, 0, 1, 0], cells))
         row = compare(
@@ -273,4 +273,4 @@ def test_few_changed_pairs_are_covered(change: tuple[float, float], n: int) -> N
         ).composite
         covered.append(row.interval.low <= (up - down) / 0.94 <= row.interval.high)
     print(f"coverage {np.mean(covered):.3f}")
-    assert np.mean(covered) >= 0.93
+    assert np.mean(covered) >= 0.94

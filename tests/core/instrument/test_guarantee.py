@@ -7,7 +7,6 @@ turn counts than production, thresholds fitted on it. Only the truth is known he
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ import pytest
 from core.data.golden import GoldenSet
 from core.inference.clusters import cluster_sums
 from core.inference.intervals import normal_quantile
-from core.inference.prevalence import Counts, lang_reiczigel_interval, melded_interval
+from core.inference.prevalence import Counts, lang_reiczigel_interval
 from core.instrument.calibrated import Calibration
 from core.instrument.calibration import calibrate
 from core.instrument.golden_table import GoldenScores
@@ -23,6 +22,10 @@ from core.instrument.measured import Measurement
 from core.instrument.measurement import measure
 from core.instrument.spec import InstrumentSpec, JudgeIdentity, MeasurementSpec, OptimismSpec
 from core.instrument.tally import UnitCounts
+from tests.core.instrument.releases import few_melded_draws
+
+__all__ = ["few_melded_draws"]
+pytestmark = pytest.mark.usefixtures("few_melded_draws")
 
 CATEGORIES = ("harm-a", "harm-b", "harm-c")
 SHORT, LONG = (0.4, 0.3, 0.2, 0.1), (0.1, 0.2, 0.3, 0.4)  # shares of 1-4 turns
@@ -144,12 +147,6 @@ def coverage(cell: Cell, replications: int) -> tuple[float, float, float]:
         low, high = unweighted(calibration, measured)
         plain += low <= cell.prevalence <= high
     return covered / replications, plain / replications, youden_j
-
-
-@pytest.fixture(autouse=True)
-def _few_draws_for_the_melded_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not what is tested here, and would take four fifths of the time."""
-    monkeypatch.setattr("core.instrument.correction.melded_interval", partial(melded_interval, draws=100))
 
 
 CELLS = {
