@@ -50,6 +50,22 @@ def test_a_line_is_one_line_of_ascii_without_passwords() -> None:
     assert "geheim" not in text
 
 
+def test_a_traceback_and_other_texts_of_a_line_hold_no_passwords_either() -> None:
+    address = "postgresql://ada:s3cretpw@db/x"
+    try:
+        try:
+            raise OSError(f"no route to {address}")
+        except OSError as error:
+            raise RuntimeError(f"cannot open {address}") from error
+    except RuntimeError:
+        text = JsonLines().format(made(exc_info=sys.exc_info(), flow_run_name=f"for {address}"))
+    assert "s3cretpw" not in text
+    row = json.loads(text)
+    assert "RuntimeError: cannot open postgresql://db/x" in row["traceback"]
+    told = json.loads(line("error", "unreadable", source=address, line=3))
+    assert (told["source"], told["line"]) == ("postgresql://db/x", 3)
+
+
 def test_prefect_writes_such_lines_when_told_to(project: Path) -> None:
     code = (
         "from prefect.logging.configuration import setup_logging\n"
