@@ -48,11 +48,9 @@ def line(level: str, message: str, **more: Any) -> str:
     """
     from tasks.tracking.uris import without_credentials
 
-    time = datetime.now(UTC).isoformat(timespec="milliseconds")
-    row = {"time": time, "level": level, **more, **_about, "message": message}
-    return json.dumps(
-        {name: without_credentials(item) if isinstance(item, str) else item for name, item in row.items()}
-    )
+    row = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "level": level, **more, **_about}
+    texts = {**row, "message": message}
+    return json.dumps({name: without_credentials(it) if isinstance(it, str) else it for name, it in texts.items()})
 
 
 class JsonLines(logging.Formatter):

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,22 @@ def test_a_service_gets_its_own_secrets_alone(service: str, tmp_path: Path) -> N
     assert all(name in found for name in stack.values)
 
 
+def test_a_service_starts_in_the_folder_with_its_file_written_and_its_own_secrets(
+    project: Path, tmp_path: Path
+) -> None:
+    stack = made(tmp_path / "stack")
+    code = "import os, pathlib; print(pathlib.Path('s3.json').read_text()); print(*os.environ.values(), sep='\\n')"
+    done = subprocess.run(
+        [sys.executable, "-m", "tasks.platform", "run", "s3", "--", "python", "-c", code], cwd=project, check=True,
+        env={**stack.all_variables(), "PATH": str(Path(sys.executable).parent), "OPENAI_API_KEY": "sk-planted"},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    written, _, environment = done.stdout.partition("\n\n")
+    assert written + "\n" == identities(stack.all_variables())
+    assert stack.secret("WEED_JWT_SIGNING_KEY") in environment
+    assert not [value for value in ("sk-planted", stack.secret("AWS_SECRET_ACCESS_KEY")) if value in environment]
+
+
 @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "ASSAY_JUDGE_API_KEY", "ANOTHER_SERVICE_API_KEY"])
 def test_a_judge_s_key_is_kept_as_a_secret_of_the_worker_alone(name: str, tmp_path: Path) -> None:
     stack = made(tmp_path / "stack")
@@ -166,10 +183,8 @@ def test_clients_get_neither_the_servers_secrets_nor_their_addresses(tmp_path: P
 
 
 def test_each_key_of_object_storage_reaches_its_own_bucket(tmp_path: Path) -> None:
-    found = {
-        item["name"]: item["actions"]
-        for item in json.loads(identities(made(tmp_path / "stack").all_variables()))["identities"]
-    }
+    variables = made(tmp_path / "stack").all_variables()
+    found = {item["name"]: item["actions"] for item in json.loads(identities(variables))["identities"]}
     assert set(found) == {"admin", "assay", "mlflow"}
     for name in ("assay", "mlflow"):
         assert {action.partition(":")[2] for action in found[name]} == {name}
