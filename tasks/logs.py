@@ -48,9 +48,9 @@ def line(level: str, message: str, **more: Any) -> str:
     """
     from tasks.tracking.uris import without_credentials
 
-    row = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "level": level, **more, **_about}
-    texts = {**row, "message": message}
-    return json.dumps({name: without_credentials(it) if isinstance(it, str) else it for name, it in texts.items()})
+    row: dict[str, Any] = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "level": level}
+    row |= {**more, **_about, "message": message}
+    return json.dumps({name: without_credentials(it) if isinstance(it, str) else it for name, it in row.items()})
 
 
 class JsonLines(logging.Formatter):
