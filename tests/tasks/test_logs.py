@@ -32,7 +32,7 @@ def made(**more: Any) -> logging.LogRecord:
 def test_a_line_names_the_record_and_the_run_that_it_is_about() -> None:
     assert "record" not in json.loads(line("info", "before"))
     about(record="abc", run="r1")
-    assert json.loads(line("info", "after")) | {"record": "abc", "run": "r1"} == json.loads(line("info", "after"))
+    assert {"record": "abc", "run": "r1"}.items() <= json.loads(line("info", "after")).items()
     about(run="")
     assert "run" not in json.loads(line("info", "later"))
 
