@@ -141,6 +141,25 @@ def filled(environment: dict[str, str]) -> dict[str, str]:
     return {name: re.sub(r"\$\{([A-Z0-9_]+):[?-][^}]*\}", r"\1", str(value)) for name, value in environment.items()}
 
 
+def test_what_programs_write_is_where_a_container_may_write(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        if not service.get("read_only"):
+            continue
+        writable = [item.partition(":")[0] for item in service["tmpfs"]]
+        writable += [item.partition(":")[2] for item in service.get("volumes", [])]
+        named = {"PREFECT_HOME": "/var/lib/assay/prefect"} | service["environment"]  # else it is as in the image
+        places = [named[item] for item in ("PREFECT_SERVER_UI_STATIC_DIRECTORY", "ASSAY_STACK_FOLDER") if item in named]
+        if "prefect" in service["command"] or name == "setup":
+            places.append(named["PREFECT_HOME"])
+        assert [place for place in places if not place.startswith(tuple(writable))] == [], name
+    assert "PREFECT_SERVER_UI_STATIC_DIRECTORY" in compose["services"]["prefect"]["environment"]
+
+
+def test_postgresql_is_healthy_when_its_roles_are_made(compose: dict[str, Any]) -> None:
+    """While the image runs roles.sql, the server answers on its socket, and not over TCP."""
+    assert "--host 127.0.0.1" in compose["services"]["postgres"]["healthcheck"]["test"][1]
+
+
 def test_one_service_of_the_compose_file_builds_the_image(compose: dict[str, Any]) -> None:
     """Two builds of one name that end at the same time can fail."""
     ours = {name: item for name, item in compose["services"].items() if item["image"].startswith("assay:")}
