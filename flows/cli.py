@@ -125,12 +125,14 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _bug(error: Exception) -> str:
-    """Say that assay failed, which no input should bring about."""
+    """Say that assay failed, which no input should bring about; passwords of addresses do not go into a report."""
+    from tasks.tracking.uris import without_credentials
+
     shown = os.environ.get("ASSAY_DEBUG") == "1"
     told = f"this is a bug in assay: {type(error).__name__}: {error}; please report it with the command"
     if not shown:
-        return f"{told} and what ASSAY_DEBUG=1 adds to this message"
-    return "\n".join([f"{told} and this traceback", *traceback.format_exc().splitlines()])
+        return without_credentials(f"{told} and what ASSAY_DEBUG=1 adds to this message")
+    return without_credentials("\n".join([f"{told} and this traceback", *traceback.format_exc().splitlines()]))
 
 
 def _reader_hint(error: AssayError, given: list[str]) -> str:

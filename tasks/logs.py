@@ -39,6 +39,8 @@ def about(**names: str) -> None:
 def line(level: str, message: str, **more: Any) -> str:
     """Return one line: ASCII, so that names cannot steer the terminal, and without passwords of addresses.
 
+    All texts of a line are cleaned: a traceback quotes addresses as a message does, and oftener.
+
     Examples
     --------
     >>> json.loads(line("error", "no answer from http://ada:pw@h"))["message"]
@@ -46,8 +48,9 @@ def line(level: str, message: str, **more: Any) -> str:
     """
     from tasks.tracking.uris import without_credentials
 
-    row = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "level": level, **more, **_about}
-    return json.dumps({**row, "message": without_credentials(message)})
+    row: dict[str, Any] = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "level": level}
+    row |= {**more, **_about, "message": message}
+    return json.dumps({name: without_credentials(it) if isinstance(it, str) else it for name, it in row.items()})
 
 
 class JsonLines(logging.Formatter):

@@ -14,7 +14,7 @@ from core.errors import InputError, Problem
 
 
 class Settings(BaseSettings):
-    """Environment variables with the prefix ``ASSAY_``.
+    """Environment variables with the prefix ``ASSAY_``; an empty one counts as not set.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Settings(BaseSettings):
         automations leave an event, and notify nobody.
     """
 
-    model_config = SettingsConfigDict(env_prefix="ASSAY_", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="ASSAY_", env_ignore_empty=True, frozen=True)
 
     data_dir: Path = Path(platformdirs.user_data_dir("assay"))
     cache_dir: Path = Path(platformdirs.user_cache_dir("assay"))

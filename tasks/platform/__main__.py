@@ -37,13 +37,14 @@ def setup() -> None:
 @click.argument("service")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(service: str, command: tuple[str, ...]) -> None:
-    """Wait for what SERVICE needs, then become COMMAND, with the secrets of this service alone."""
-    from tasks.platform.environment import SECRETS_OF, environment_of
+    """Wait for what SERVICE needs, write its files, then become COMMAND, with the secrets of this service alone."""
+    from tasks.platform.environment import SECRETS_OF, environment_of, write_files_of
     from tasks.platform.readiness import NEEDS, wait_for
 
     if service not in SECRETS_OF:
         raise InputError.of(service, f"is no service; there are {', '.join(SECRETS_OF)}")
     wait_for(NEEDS[service], os.environ)
+    write_files_of(service, os.environ)
     environment = environment_of(service, os.environ)
     program = shutil.which(command[0])
     if program is None:

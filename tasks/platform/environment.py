@@ -81,6 +81,9 @@ _GENERATED = {
 
 SECRET_NAMES = frozenset(_GENERATED) | {"PREFECT_SERVER_API_AUTH_STRING"}
 
+JUDGE_KEY = "_API_KEY"
+"""How the names of judges' keys end. Somebody may add them to the file; they are secrets of the worker alone."""
+
 _TUNING = {
     "DO_NOT_TRACK": "1",
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -111,7 +114,7 @@ class Stack:
     values : mapping of str to str
         Variables that anybody may see.
     secrets : mapping of str to SecretStr
-        The others.
+        The others: those that were generated, and judges' keys that somebody added.
     """
 
     folder: Path
@@ -154,8 +157,21 @@ class Stack:
 _SERVER_ONLY = ("ASSAY_STACK_", "MLFLOW_BACKEND_", "MLFLOW_ARTIFACTS_", "MLFLOW_AUTH_", "MLFLOW_S3_", "PREFECT_SERVER_")
 
 
+def is_secret(name: str) -> bool:
+    """Whether a variable of the file is a secret: a generated one, or a judge's key that somebody added.
+
+    Examples
+    --------
+    >>> is_secret("WEED_JWT_SIGNING_KEY"), is_secret("OPENAI_API_KEY"), is_secret("ASSAY_CACHE_BYTES")
+    (True, True, False)
+    """
+    return name in SECRET_NAMES or name.endswith(JUDGE_KEY)
+
+
 def environment_of(service: str, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of one service: all that is public, and of the secrets only its own.
+
+    Judges' keys are the worker's, which runs the judges.
 
     Examples
     --------
@@ -163,9 +179,10 @@ def environment_of(service: str, environment: Mapping[str, str]) -> dict[str, st
     >>> sorted(found)
     ['PREFECT_SERVER_API_AUTH_STRING']
     """
-    kept = {name: value for name, value in environment.items() if name not in SECRET_NAMES}
+    keys = {name: value for name, value in environment.items() if name.endswith(JUDGE_KEY)}
+    public = {name: value for name, value in environment.items() if not is_secret(name)}
     own = {name: environment[source] for name, source in SECRETS_OF[service].items() if source in environment}
-    return kept | own
+    return public | own | (keys if service == "worker" else {})
 
 
 def prepare(
@@ -210,14 +227,11 @@ def prepare(
     chosen: Database = "sqlite" if (before or database) == "sqlite" else "postgresql"
     secret = {name: found.get(name) or _generated(name) for name in _GENERATED}
     secret["PREFECT_SERVER_API_AUTH_STRING"] = secret["PREFECT_API_AUTH_STRING"]
-    values = _TUNING | found | ports | _derived(folder, home, chosen, ports)
-    wanted = {name: value for name, value in values.items() if name not in SECRET_NAMES} | secret
+    wanted = _TUNING | found | ports | _derived(folder, home, chosen, ports) | secret
     if wanted != found:
         write_private(file, _text(_HEAD, wanted))
     stack = _stack(folder, wanted)
     write_private(stack.client_file, _text(_CLIENT_HEAD, stack.client_variables()))
-    write_private(folder / "s3.json", identities(stack))
-    (folder / "mlflow-auth.ini").write_text(_auth_settings(stack), encoding="utf-8")
     for name in ("logs", "s3", "run", "mlflow"):
         (folder / name).mkdir(exist_ok=True, mode=0o700)
     return stack, is_new
@@ -248,7 +262,7 @@ def parse(file: Path) -> dict[str, str]:
     Raises
     ------
     InputError
-        Others than the owner may read the file, or a line is no assignment.
+        Others than the owner may read the file, or a line is no assignment of one value.
     """
     if (mode := stat.S_IMODE(file.stat().st_mode)) & 0o077:
         raise InputError.of(str(file), f"others may read it (mode {mode:o}), and it holds passwords: chmod 600 it")
@@ -260,13 +274,28 @@ def parse(file: Path) -> dict[str, str]:
         try:
             if match is None:
                 raise ValueError
-            found[match["name"]] = "".join(shlex.split(match["value"]))
-        except ValueError:
-            raise InputError.of(f"{file}:{number}", "is not NAME=VALUE") from None  # the line may hold a secret
+            (found[match["name"]],) = shlex.split(match["value"]) or [""]
+        except ValueError:  # the line may hold a secret: it is not repeated
+            raise InputError.of(f"{file}:{number}", "is not NAME=VALUE; a value with spaces is quoted") from None
     return found
 
 
-def identities(stack: Stack) -> str:
+def write_files_of(service: str, environment: Mapping[str, str]) -> None:
+    """Write what a service reads from a file in the stack's folder, where its process is about to start.
+
+    Parameters
+    ----------
+    service : str
+    environment : mapping of str to str
+        Everything that the environment file says, or in a container what the service was given of it.
+    """
+    known = {"s3": ("s3.json", identities), "mlflow": ("mlflow-auth.ini", user_settings)}
+    if service in known:
+        name, text = known[service]
+        write_private(Path(environment["ASSAY_STACK_FOLDER"]) / name, text(environment))
+
+
+def identities(environment: Mapping[str, str]) -> str:
     """Return SeaweedFS's list of keys: one for set-up and backups, one a bucket for those who use it."""
     import json
 
@@ -282,12 +311,25 @@ def identities(stack: Stack) -> str:
     rows = [
         {
             "name": name,
-            "credentials": [{"accessKey": stack.secret(key), "secretKey": stack.secret(secret)}],
+            "credentials": [{"accessKey": environment[key], "secretKey": environment[secret]}],
             "actions": actions,
         }
         for name, key, secret, actions in wanted
     ]
     return json.dumps({"identities": rows}, indent=2) + "\n"
+
+
+def user_settings(environment: Mapping[str, str]) -> str:
+    """Return MLflow's settings of users. Everybody who has a password may read all, and edit what they made."""
+    store = environment["ASSAY_STACK_USERS_STORE_URI"]
+    return (
+        "[mlflow]\n"
+        "default_permission = READ\n"
+        f"database_uri = {store.replace('%', '%%')}\n"
+        "admin_username = admin\n"
+        "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n"
+        f"auth_cache_ttl_seconds = {AUTH_CACHE_SECONDS}\n"
+    )
 
 
 def write_private(file: Path, text: str) -> None:
@@ -320,13 +362,15 @@ def _derived(folder: Path, home: Path, database: Database, ports: Mapping[str, s
     """Everything that follows from folder, ports and database. No address holds a password."""
     prefect, mlflow, s3, postgres = (ports[f"ASSAY_STACK_{name}_PORT"] for name in list(PORTS)[:4])
     if database == "sqlite":
-        stores = (f"sqlite:///{folder}/mlflow/mlflow.db", f"sqlite+aiosqlite:///{folder}/prefect/prefect.db")
+        runs, users = f"sqlite:///{folder}/mlflow/mlflow.db", f"sqlite:///{folder}/mlflow/auth.db"
+        flows = f"sqlite+aiosqlite:///{folder}/prefect/prefect.db"
     else:
-        server = f"{HOST}:{postgres}"
-        stores = (f"postgresql+psycopg2://mlflow@{server}/mlflow", f"postgresql+asyncpg://prefect@{server}/prefect")
+        runs = f"postgresql+psycopg2://mlflow@{HOST}:{postgres}/mlflow"
+        users, flows = f"{runs}_auth", f"postgresql+asyncpg://prefect@{HOST}:{postgres}/prefect"
     return {
         "ASSAY_STACK_FOLDER": str(folder),
         "ASSAY_STACK_DATABASE": database,
+        "ASSAY_STACK_USERS_STORE_URI": users,
         "ASSAY_HOME": str(home),
         "ASSAY_DATA_DIR": str(folder / "data"),
         "ASSAY_CACHE_DIR": str(folder / "cache"),
@@ -336,33 +380,16 @@ def _derived(folder: Path, home: Path, database: Database, ports: Mapping[str, s
         "AWS_DEFAULT_REGION": "us-east-1",
         "MLFLOW_TRACKING_URI": f"http://{HOST}:{mlflow}",
         "MLFLOW_TRACKING_USERNAME": "assay",
-        "MLFLOW_BACKEND_STORE_URI": stores[0],
+        "MLFLOW_BACKEND_STORE_URI": runs,
         "MLFLOW_ARTIFACTS_DESTINATION": f"s3://{MLFLOW_BUCKET}/artifacts",
         "MLFLOW_S3_ENDPOINT_URL": f"http://{HOST}:{s3}",
         "MLFLOW_AUTH_CONFIG_PATH": str(folder / "mlflow-auth.ini"),
         "MLFLOW_AUTH_ADMIN_USERNAME": "admin",
         "PREFECT_HOME": str(folder / "prefect"),
         "PREFECT_API_URL": f"http://{HOST}:{prefect}/api",
-        "PREFECT_SERVER_DATABASE_CONNECTION_URL": stores[1],
+        "PREFECT_SERVER_DATABASE_CONNECTION_URL": flows,
         "PREFECT_SERVER_UI_API_URL": f"http://{HOST}:{prefect}/api",
     }
-
-
-def _auth_settings(stack: Stack) -> str:
-    """Return MLflow's settings of users. Everybody who has a password may read all, and edit what they made."""
-    store = (
-        f"sqlite:///{stack.folder}/mlflow/auth.db"
-        if stack.database == "sqlite"
-        else f"postgresql+psycopg2://mlflow@{HOST}:{stack.port('POSTGRES')}/mlflow_auth"
-    )
-    return (
-        "[mlflow]\n"
-        "default_permission = READ\n"
-        f"database_uri = {store.replace('%', '%%')}\n"
-        "admin_username = admin\n"
-        "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n"
-        f"auth_cache_ttl_seconds = {AUTH_CACHE_SECONDS}\n"
-    )
 
 
 def _text(head: str, values: Mapping[str, str]) -> str:
@@ -372,6 +399,6 @@ def _text(head: str, values: Mapping[str, str]) -> str:
 def _stack(folder: Path, found: Mapping[str, str]) -> Stack:
     return Stack(
         folder=folder,
-        values={name: value for name, value in found.items() if name not in SECRET_NAMES},
-        secrets={name: SecretStr(value) for name, value in found.items() if name in SECRET_NAMES},
+        values={name: value for name, value in found.items() if not is_secret(name)},
+        secrets={name: SecretStr(value) for name, value in found.items() if is_secret(name)},
     )

@@ -13,13 +13,16 @@ from typing import Any
 import pytest
 import yaml
 
-from tasks.platform.environment import SECRET_NAMES
+from tasks.platform.environment import SECRET_NAMES, SECRETS_OF, is_secret, write_files_of
 from tasks.platform.readiness import NEEDS
 from tasks.platform.supervise import read_procfile
+from tasks.settings import Settings
 
 HOST = re.compile(
     r"pypi|pythonhosted|index-url|https?://(?!127\.0\.0\.1|localhost|s3:|mlflow:|prefect:|prefect-server:)"
 )
+
+JUDGE_KEYS = {"ASSAY_JUDGE_API_KEY", "OPENAI_API_KEY"}
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +98,103 @@ def test_every_secret_of_the_compose_file_stops_it_when_it_is_not_set(compose: d
     for service in compose["services"].values():
         for name, value in service.get("environment", {}).items():
             if re.search(r"PASSWORD|SECRET|_KEY|AUTH_STRING", name):
-                assert re.fullmatch(r"\$\{[A-Z0-9_]+:\?.+\}", str(value)), name
+                asked = ":-" if name in JUDGE_KEYS else r":\?.+"
+                assert re.fullmatch(rf"\$\{{[A-Z0-9_]+{asked}\}}", str(value)), name
+
+
+def test_no_read_only_service_has_a_config_or_secret_that_is_no_file(compose: dict[str, Any]) -> None:
+    """Compose refuses to create one: it would have to write into the container."""
+    inline = {
+        (kind, name)
+        for kind in ("configs", "secrets")
+        for name, found in compose.get(kind, {}).items()
+        if "file" not in found
+    }
+    assert "read_only" in compose["x-assay"]
+    for name, service in compose["services"].items():
+        for kind in ("configs", "secrets"):
+            used = {item if isinstance(item, str) else item["source"] for item in service.get(kind, [])}
+            assert not (service.get("read_only") and {(kind, item) for item in used} & inline), name
+
+
+@pytest.mark.parametrize(("service", "file"), [("s3", "s3.json"), ("mlflow", "mlflow-auth.ini")])
+def test_a_container_writes_the_file_that_its_program_reads(
+    service: str, file: str, compose: dict[str, Any], infra: Path, tmp_path: Path
+) -> None:
+    described = compose["services"][service]
+    folder = described["environment"]["ASSAY_STACK_FOLDER"]
+    assert [item.partition(":")[0] for item in described["tmpfs"]] == [folder]
+    environment = {**filled(described["environment"]), "ASSAY_STACK_FOLDER": str(tmp_path)}
+    write_files_of(service, environment)
+    assert [item.name for item in tmp_path.iterdir()] == [file]
+    assert set(SECRETS_OF[service].values()) <= set(environment)
+    told = " ".join(described["command"])
+    assert told.startswith(f"python -m tasks.platform run {service} -- ")
+    assert f"={file}" in told or environment["MLFLOW_AUTH_CONFIG_PATH"] == f"{folder}/{file}"
+    if service == "mlflow":  # in Kubernetes it is a ConfigMap, since it holds no secret
+        config, *_ = yaml.safe_load_all((infra / "kubernetes" / "mlflow.yaml").read_text())
+        assert config["data"][file] == (tmp_path / file).read_text()
+
+
+def filled(environment: dict[str, str]) -> dict[str, str]:
+    """What a container gets where each variable's value is its own name."""
+    return {name: re.sub(r"\$\{([A-Z0-9_]+):[?-][^}]*\}", r"\1", str(value)) for name, value in environment.items()}
+
+
+def test_what_programs_write_is_where_a_container_may_write(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        if not service.get("read_only"):
+            continue
+        writable = [item.partition(":")[0] for item in service["tmpfs"]]
+        writable += [item.partition(":")[2] for item in service.get("volumes", [])]
+        named = {"PREFECT_HOME": "/var/lib/assay/prefect"} | service["environment"]  # else it is as in the image
+        places = [named[item] for item in ("PREFECT_SERVER_UI_STATIC_DIRECTORY", "ASSAY_STACK_FOLDER") if item in named]
+        if "prefect" in service["command"] or name == "setup":
+            places.append(named["PREFECT_HOME"])
+        assert [place for place in places if not place.startswith(tuple(writable))] == [], name
+    assert "PREFECT_SERVER_UI_STATIC_DIRECTORY" in compose["services"]["prefect"]["environment"]
+
+
+def test_postgresql_is_healthy_when_its_roles_are_made(compose: dict[str, Any]) -> None:
+    """While the image runs roles.sql, the server answers on its socket, and not over TCP."""
+    assert "--host 127.0.0.1" in compose["services"]["postgres"]["healthcheck"]["test"][1]
+
+
+def test_one_service_of_the_compose_file_builds_the_image(compose: dict[str, Any]) -> None:
+    """Two builds of one name that end at the same time can fail."""
+    ours = {name: item for name, item in compose["services"].items() if item["image"].startswith("assay:")}
+    assert [name for name, item in ours.items() if "build" in item] == ["s3"]
+    assert {item["pull_policy"] for item in ours.values()} == {"never"}
+
+
+def test_the_worker_may_be_given_every_setting(compose: dict[str, Any], infra: Path) -> None:
+    wanted = {alias for name in Settings.model_fields for alias in named(name)}
+    of_the_image = set(re.findall(r"(ASSAY_\w+)=", (infra / "Dockerfile").read_text()))
+    worker, setup = (set(compose["services"][name]["environment"]) for name in ("worker", "setup"))
+    assert wanted - worker - of_the_image == {"ASSAY_NOTIFICATION_BLOCK"}
+    assert "ASSAY_NOTIFICATION_BLOCK" in setup
+
+
+def named(setting: str) -> list[str]:
+    """The variables that a setting is read from."""
+    aliases = Settings.model_fields[setting].validation_alias
+    return [f"ASSAY_{setting.upper()}"] if aliases is None else [str(item) for item in aliases.choices]  # type: ignore[union-attr]
+
+
+def test_judges_keys_are_optional_and_reach_the_worker_alone(compose: dict[str, Any], infra: Path) -> None:
+    having = {name for name, item in compose["services"].items() if set(item["environment"]) & JUDGE_KEYS}
+    assert having == {"worker"}
+    for name, _, container in containers(infra):
+        found = {item["name"]: item for item in container["env"] if item["name"] in JUDGE_KEYS}
+        assert set(found) == (JUDGE_KEYS if name == "worker.yaml: worker" else set()), name
+        assert all(item["valueFrom"]["secretKeyRef"]["optional"] for item in found.values()), name
+
+
+def test_every_secret_among_the_settings_is_one_of_the_stack() -> None:
+    secret = {name for name, item in Settings.model_fields.items() if "SecretStr" in str(item.annotation)}
+    found = {alias for name in secret - {"tracking_uri"} for alias in named(name)}
+    assert found == JUDGE_KEYS
+    assert all(map(is_secret, found))
 
 
 def test_compose_publishes_ports_on_this_machine_alone(compose: dict[str, Any]) -> None:

@@ -194,6 +194,17 @@ def test_a_bug_is_neither_a_mismatch_nor_a_traceback(assay: Any, world: Any, mon
     assert "Traceback (most recent call last)" in assay("verify", world.measurement).err
 
 
+def test_a_bug_s_traceback_holds_no_password(assay: Any, world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("cannot open postgresql://ada:s3cretpw@db/x")
+
+    monkeypatch.setattr("flows.pipelines.verification.verify", fail)
+    monkeypatch.setenv("ASSAY_DEBUG", "1")
+    told = assay("verify", world.measurement).err
+    assert "RuntimeError: cannot open postgresql://db/x" in told
+    assert "s3cretpw" not in told
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

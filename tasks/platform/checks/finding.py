@@ -11,7 +11,7 @@ from tasks.tracking.uris import without_credentials
 
 Status = Literal["ok", "warn", "fail", "off"]
 
-_SECRET = re.compile(r"PASSWORD|SECRET|ACCESS_KEY|TOKEN|AUTH_STRING|SIGNING|PASSWD|CREDENTIAL", re.IGNORECASE)
+_SECRET = re.compile(r"PASSWORD|SECRET|ACCESS_KEY|API_KEY|TOKEN|AUTH_STRING|SIGNING|PASSWD|CREDENTIAL", re.IGNORECASE)
 _LEAST = 4
 """Shorter values of secret variables are not replaced: they would be found in any text."""
 

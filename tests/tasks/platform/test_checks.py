@@ -309,6 +309,10 @@ def test_a_user_s_name_is_no_secret() -> None:
     assert shown.detail == "assay at ***"
 
 
+def test_a_judge_s_key_is_masked() -> None:
+    assert masked(Finding.ok("x", "said sk-planted"), {"OPENAI_API_KEY": "sk-planted"}).detail == "said ***"
+
+
 def test_a_check_that_breaks_is_a_finding_and_the_others_still_run(monkeypatch: pytest.MonkeyPatch) -> None:
     from tasks.platform import checks
 

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from tasks.platform.environment import (
     move,
     parse,
     prepare,
+    write_files_of,
 )
 
 
@@ -36,12 +38,15 @@ def mode(file: Path) -> int:
     return stat.S_IMODE(file.stat().st_mode)
 
 
-def test_what_holds_secrets_is_private_and_what_is_not_private_holds_none(tmp_path: Path) -> None:
+def test_every_file_is_private_and_known_to_hold_secrets_or_none(tmp_path: Path) -> None:
     stack = made(tmp_path / "stack")
+    for service in SECRETS_OF:
+        write_files_of(service, stack.all_variables())
     values = [value.get_secret_value() for value in stack.secrets.values()]
     for file in [item for item in stack.folder.rglob("*") if item.is_file()]:
         holds = any(value in file.read_text() for value in values)
-        assert mode(file) == 0o600 if holds else file.name == "mlflow-auth.ini", file
+        assert mode(file) == 0o600, file
+        assert holds == (file.name != "mlflow-auth.ini"), file
     assert mode(stack.folder) == 0o700
 
 
@@ -106,6 +111,16 @@ def test_a_broken_line_is_named_and_not_repeated(tmp_path: Path) -> None:
     assert "geheim" not in str(caught.value)
 
 
+def test_a_value_of_several_words_is_quoted_or_refused(tmp_path: Path) -> None:
+    file = tmp_path / ".env"
+    file.touch(mode=0o600)
+    file.write_text("A='two words'\nB=\nC=\n")
+    assert parse(file) == {"A": "two words", "B": "", "C": ""}
+    file.write_text("A=1\nB=two words\n")
+    with pytest.raises(InputError, match=r":2: is not NAME=VALUE; a value with spaces is quoted"):
+        parse(file)
+
+
 @pytest.mark.parametrize("name", ["plain", "with space", "it's", "a#b"])
 def test_a_shell_and_honcho_read_the_file_as_we_do(name: str, tmp_path: Path) -> None:
     stack = made(tmp_path / name)
@@ -130,6 +145,36 @@ def test_a_service_gets_its_own_secrets_alone(service: str, tmp_path: Path) -> N
     assert all(name in found for name in stack.values)
 
 
+def test_a_service_starts_in_the_folder_with_its_file_written_and_its_own_secrets(
+    project: Path, tmp_path: Path
+) -> None:
+    stack = made(tmp_path / "stack")
+    code = "import os, pathlib; print(pathlib.Path('s3.json').read_text()); print(*os.environ.values(), sep='\\n')"
+    done = subprocess.run(
+        [sys.executable, "-m", "tasks.platform", "run", "s3", "--", "python", "-c", code], cwd=project, check=True,
+        env={**stack.all_variables(), "PATH": str(Path(sys.executable).parent), "OPENAI_API_KEY": "sk-planted"},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    written, _, environment = done.stdout.partition("\n\n")
+    assert written + "\n" == identities(stack.all_variables())
+    assert stack.secret("WEED_JWT_SIGNING_KEY") in environment
+    assert not [value for value in ("sk-planted", stack.secret("AWS_SECRET_ACCESS_KEY")) if value in environment]
+
+
+@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "ASSAY_JUDGE_API_KEY", "ANOTHER_SERVICE_API_KEY"])
+def test_a_judge_s_key_is_kept_as_a_secret_of_the_worker_alone(name: str, tmp_path: Path) -> None:
+    stack = made(tmp_path / "stack")
+    stack.file.write_text(f"{stack.file.read_text()}{name}=sk-planted\n")
+    stack = made(tmp_path / "stack")
+    assert stack.secret(name) == "sk-planted"
+    assert "sk-planted" not in repr(stack)
+    assert [file.name for file in stack.folder.glob("*") if file.is_file() and "sk-planted" in file.read_text()] == [
+        ".env"
+    ]
+    having = [item for item in SECRETS_OF if "sk-planted" in environment_of(item, stack.all_variables()).values()]
+    assert having == ["worker"]
+
+
 def test_clients_get_neither_the_servers_secrets_nor_their_addresses(tmp_path: Path) -> None:
     stack = made(tmp_path / "stack")
     found = parse(stack.client_file)
@@ -138,7 +183,8 @@ def test_clients_get_neither_the_servers_secrets_nor_their_addresses(tmp_path: P
 
 
 def test_each_key_of_object_storage_reaches_its_own_bucket(tmp_path: Path) -> None:
-    found = {item["name"]: item["actions"] for item in json.loads(identities(made(tmp_path / "stack")))["identities"]}
+    variables = made(tmp_path / "stack").all_variables()
+    found = {item["name"]: item["actions"] for item in json.loads(identities(variables))["identities"]}
     assert set(found) == {"admin", "assay", "mlflow"}
     for name in ("assay", "mlflow"):
         assert {action.partition(":")[2] for action in found[name]} == {name}
