@@ -541,7 +541,42 @@ def test_turns_that_do_not_fit_the_conversation_or_its_value_are_counted(tmp_pat
     ]  # fmt: skip
     assert source.facts.counts == {
         "turns_not_listed": 1, "turns_that_do_not_match": 2, "values_unlike_their_turns": 1,
+        "values_worse_than_their_turns": 1,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("turns", "value", "n_answers", "found"),
+    [
+        ([0.0, 0.0], 0.9, 2, [(0.0, None), (0.9, None)]),
+        ([0.0, 0.5], 0.2, 2, [(0.0, None), (0.5, None)]),  # a turn is worse: it is not erased
+        ([0.1, None], 0.9, 2, [(0.9, None), (None, "unscored")]),  # what is not scored stays so
+        ([0.1], 0.9, 2, [(0.9, None), (None, "missing")]),
+        ([None], 0.9, 1, [(None, "unscored")]),
+    ],
+)
+def test_a_value_worse_than_its_turns_is_not_lost(
+    turns: Any, value: float, n_answers: int, found: Any, tmp_path: Path
+) -> None:
+    path = as_json(tmp_path / "a.json", [turned("a", turns, value, n_answers)])
+    assert [(row["score"], row["state"]) for row in read(path, turns="by_turn")] == found
+
+
+def test_a_log_whose_turns_are_all_clean_keeps_the_violations_of_its_samples(logs: Path, tmp_path: Path) -> None:
+    content = json.loads((logs / "generated/harm_multiturn.json").read_text())
+    for item in content["samples"]:
+        for score in (item.get("scores") or {}).values():
+            for listed in (score.get("metadata") or {}).get("turn_scores", []):
+                listed.update(dict.fromkeys(listed, 0.0))
+    (tmp_path / "a.json").write_text(json.dumps(content))
+    flagged = []
+    for turns in ({}, {"turns": "turn_scores"}):
+        source = source_of(tmp_path / "a.json", **turns)
+        found = units(rows_of(source)).values()
+        flagged.append([unit["worst"] for unit in found if unit["worst"] and not unit["states"]])
+    assert flagged[0] == flagged[1]
+    assert sum(max(worst.values()) >= 0.5 for worst in flagged[1]) == 13
+    assert source.facts.counts["values_worse_than_their_turns"] == 40
 
 
 def test_the_worst_turn_is_the_lowest_where_higher_is_better(tmp_path: Path) -> None:
@@ -550,6 +585,10 @@ def test_the_worst_turn_is_the_lowest_where_higher_is_better(tmp_path: Path) -> 
         source = source_of(path, turns="by_turn", higher_is=direction)
         rows_of(source)
         assert source.facts.counts.get("values_unlike_their_turns", 0) == unlike
+        assert "values_worse_than_their_turns" not in source.facts.counts
+    path = as_json(tmp_path / "a.json", [turned("a", [0.9, 0.8], 0.1, 2)])
+    for direction, scores in (("better", [pytest.approx(0.1), 0.9]), ("worse", [0.9, 0.8])):
+        assert [row["score"] for row in read(path, turns="by_turn", higher_is=direction)] == scores
 
 
 def test_turns_of_a_value_that_the_judge_did_not_give_are_unscored(tmp_path: Path) -> None:
