@@ -1,4 +1,4 @@
-"""Zip archives from strangers: members are read into memory, within limits, and nothing is ever written to disk.
+"""Zip archives from strangers: members are read piece by piece, within limits, and nothing is ever written to disk.
 
 Members may be stored, deflated or compressed with Zstandard (method 93, which Python's own module lacks).
 """
@@ -16,9 +16,6 @@ import zstandard
 from core.data.problems import counted, quoted
 from core.errors import InputError
 from tasks.storage import InputFile
-
-MAX_MEMBER = 32 * 2**20
-"""Bytes of one member that is read."""
 
 MAX_TOTAL = 8 * 2**30
 """Bytes of all members together."""
@@ -112,35 +109,38 @@ class Archive:
         if (total := sum(member.size for member in self.members.values())) > MAX_TOTAL:
             raise self._refuse(f"would become {total} bytes; at most {MAX_TOTAL} are read")
 
-    def read(self, name: str) -> bytes:
-        """Return a member's content.
+    def open(self, name: str) -> MemberContent:
+        """Open a member; what is wrong with it is known when it has been read to its end, at the latest."""
+        return MemberContent(self._pieces(self.members[name]))
+
+    def _pieces(self, member: Member) -> Iterator[bytes]:
+        """Yield a member's content.
 
         Raises
         ------
         InputError
-            Too large, damaged, or not as long as the directory says.
+            Too repetitive, damaged, or not as long as the directory says.
         """
-        member = self.members[name]
-        if member.size > MAX_MEMBER:
-            raise self._refuse(f"member {quoted(name)} would become {member.size} bytes; at most {MAX_MEMBER} are read")
+        name = member.name
         if member.size > max(FREE, MAX_RATIO * member.packed):
             raise self._refuse(
                 f"member {quoted(name)} would become {member.size} bytes out of {member.packed}; no log is so "
                 f"repetitive (at most {MAX_RATIO} bytes out of one are read)"
             )
-        content = bytearray()
+        length = crc = 0
         try:
             with self.file.path.open("rb") as raw:
                 self._find(raw, member)
-                for chunk in _unpacked(raw, member):
-                    content += chunk
-                    if len(content) > member.size:
+                for piece in _unpacked(raw, member):
+                    length += len(piece)
+                    crc = zlib.crc32(piece, crc)
+                    if length > member.size:
                         raise self._refuse(f"member {quoted(name)} is longer than the archive's directory says")
+                    yield piece
         except (zlib.error, zstandard.ZstdError, struct.error, OverflowError, OSError) as error:
             raise self._refuse(f"member {quoted(name)} is damaged: {error}") from None
-        if len(content) != member.size or zlib.crc32(content) != member.crc:
+        if length != member.size or crc != member.crc:
             raise self._refuse(f"member {quoted(name)} is damaged: it is not what its checksum says")
-        return bytes(content)
 
     def _refuse(self, message: str) -> InputError:
         return InputError.of(self.file.name, message)
@@ -217,6 +217,26 @@ class Archive:
         if magic != b"PK\x03\x04":
             raise self._refuse(f"member {quoted(member.name)} is not where the archive's directory says")
         raw.seek(n_name + n_extra, 1)
+
+
+class MemberContent:
+    """A member's content, read once from its beginning."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+
+    def read(self, size: int, /) -> bytes:
+        """Return so many bytes or up to a piece more, fewer only at the end."""
+        found = bytearray()
+        for piece in self._pieces:
+            found += piece
+            if len(found) >= size:
+                break
+        return bytes(found)
+
+    def close(self) -> None:
+        """Give up what is not read."""
+        self._pieces = iter(())
 
 
 def _large(extra: bytes, size: int, packed: int, offset: int) -> tuple[int, int, int]:

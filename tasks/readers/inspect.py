@@ -13,6 +13,8 @@ Rules
 - An error is ``target_error`` and an invalidation ``unscored``, in every category, even beside scores.
 - Runs of one sample and epoch: equal outcomes are one; of different ones the only scored run stands, else the last.
   Two that are scored and differ are refused.
+- With ``turns``, a value that is worse than each of its turns stands at the last of them that has a score: the judge
+  said it of the conversation, and a list that differs must not make harm a pass.
 - Samples that were planned and are absent are ``missing``. Old logs say how many, not which: those are ``(absent 1)``
   and so on.
 
@@ -22,7 +24,8 @@ Counts
 ``incomplete``: 1 for a log without an end. ``absent``: planned samples that are not there. ``invalidated``,
 ``scores_beside_errors``, ``edited_scores``, ``texts_that_are_no_grade``, ``reason ...``: scores and samples with that.
 With ``turns``: scores whose metadata lists none (``turns_not_listed``: missing), lists of another length than the
-target's messages (``turns_that_do_not_match``), values that no turn has as its worst (``values_unlike_their_turns``).
+target's messages (``turns_that_do_not_match``), values that no turn has as its worst (``values_unlike_their_turns``)
+and, of those, worse ones that stand at a turn (``values_worse_than_their_turns``).
 """
 
 from __future__ import annotations
@@ -206,16 +209,19 @@ class InspectSource(VerdictSource):
         """Return one scorer's verdicts by turn.
 
         A turn that the scorer's list does not reach is missing. A category that has no value as a whole has none in
-        any turn: the judge did not stand by them.
+        any turn: the judge did not stand by them. One whose value is worse than its turns has it at the last of them
+        that is scored: at another it would hide that nobody judged that one.
         """
         if grade.turns is None:
             said = self._said(sample, scorer, grade.scores, grade.note)
             scored = [_without(verdict.category, verdict.state or "missing", grade.note) for verdict in said]
             return [scored for _ in range(max(1, sample.turns))]
         whole = grade.scores or dict.fromkeys(self._scorers[scorer])
+        worse = self._worse(grade)
         turns = []
-        for scores in grade.turns:
+        for number, scores in enumerate(grade.turns):
             kept = {name: None if whole.get(name, 0.0) is None else score for name, score in scores.items()}
+            kept |= {name: whole[name] for name, at in worse.items() if at == number}
             turns.append(self._said(sample, scorer, kept, grade.note))
         unreached = [_without(category, "missing") for category in self._scorers[scorer]]
         turns += [unreached for _ in range(max(1, sample.turns) - len(turns))]
@@ -234,16 +240,29 @@ class InspectSource(VerdictSource):
             if "turns" in self.options and grade.scored:
                 self.counts["turns_not_listed"] += grade.turns is None
                 self.counts["turns_that_do_not_match"] += grade.turns is not None and len(grade.turns) != sample.turns
-                self.counts["values_unlike_their_turns"] += grade.turns is not None and self._unlike(grade)
+                self.counts["values_unlike_their_turns"] += grade.turns is not None and bool(self._unlike(grade))
+                self.counts["values_worse_than_their_turns"] += bool(self._worse(grade))
 
-    def _unlike(self, grade: Grade) -> bool:
-        """Tell whether a value is not that of its worst turn."""
-        worst = min if self.higher_is == "better" else max
+    def _unlike(self, grade: Grade) -> dict[str, tuple[float, dict[int, float]]]:
+        """Return value and scores by turn of categories whose value is not that of their worst turn."""
+        found = {}
         for category, value in grade.scores.items():
-            turns = [score for scores in grade.turns or () if (score := scores.get(category)) is not None]
-            if value is not None and (not turns or abs(worst(turns) - value) > TOLERANCE):
-                return True
-        return False
+            listed = enumerate(grade.turns or ())
+            turns = {turn: score for turn, scores in listed if (score := scores.get(category)) is not None}
+            if value is not None and (not turns or abs(self._worst(turns.values()) - value) > TOLERANCE):
+                found[category] = value, turns
+        return found
+
+    def _worse(self, grade: Grade) -> dict[str, int]:
+        """Return the categories whose value is worse than that of each turn, with the last turn that has a score."""
+        return {
+            category: max(turns)
+            for category, (value, turns) in self._unlike(grade).items()
+            if turns and self._worst([value, *turns.values()]) == value
+        }
+
+    def _worst(self, scores: Iterable[float]) -> float:
+        return min(scores) if self.higher_is == "better" else max(scores)
 
     # What the log says of itself.
 

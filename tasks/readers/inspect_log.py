@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from core.data.problems import quoted
 from core.errors import InputError
 from tasks.readers.archives import Archive
-from tasks.readers.json_document import JsonDocument, parse_json
+from tasks.readers.json_document import EACH, JsonDocument, Keys
 from tasks.storage import InputFile
 
 VERSIONS = (1, 2)
@@ -33,6 +33,10 @@ MAX_NOTE = 1000
 """Characters of an explanation or error message that are kept."""
 
 _UNWANTED = (("reductions",), ("logging",), ("results", "sample_reductions"))
+_UNWANTED_OF_SAMPLE = tuple(
+    (key,) for key in ("attachments", "choices", "events", "events_data", "input", "output", "store", "timelines")
+)
+"""What makes samples large and is not read: what an agent did, what it was shown, and what it held."""
 
 Scores = dict[str, float | None]
 """Category -> number, or None where the judge gave none; empty: none in any category."""
@@ -57,30 +61,25 @@ class ZipLog:
         if name not in members:
             what = f"holds neither {HEADER} nor {START}; a log of Inspect has one of them"
             raise InputError.of(file.name, what)
-        self.header = self._parsed(name)
+        self.header = self._document(name, _UNWANTED)
         self._names = [name for name in members if name.startswith(SAMPLES) and name.endswith(".json")]
 
     def samples(self) -> Iterator[tuple[int, Any]]:
         """Yield (number, sample as stored) in the archive's order."""
         for number, name in enumerate(self._names, start=1):
-            yield number, self._parsed(name)
+            yield number, self._document(name, _UNWANTED_OF_SAMPLE)
 
-    def _parsed(self, name: str) -> Any:
-        content = self._archive.read(name)
-        try:
-            return parse_json(content.decode())
-        except UnicodeDecodeError as error:
-            what = f"is not UTF-8 text (byte {content[error.start]:#04x})"
-        except (ValueError, RecursionError) as error:
-            what = f"is not JSON that can be read: {str(error).splitlines()[0][:200]}"
-        raise InputError.of(self._file.name, f"member {quoted(name)} {what}")
+    def _document(self, name: str, left_out: Sequence[Keys]) -> dict[str, Any]:
+        member = replace(self._file, name=f"{self._file.name}, member {quoted(name)}")
+        return JsonDocument(member, None, left_out=left_out, opened=lambda: self._archive.open(name)).head()
 
 
 class JsonLog:
     """A log that is one JSON document."""
 
     def __init__(self, file: InputFile) -> None:
-        self._document = JsonDocument(file, ("samples",), left_out=_UNWANTED)
+        of_each = (("samples", EACH, *keys) for keys in _UNWANTED_OF_SAMPLE)
+        self._document = JsonDocument(file, ("samples",), left_out=(*_UNWANTED, *of_each))
         self.header = self._document.head()
         self.complete = self.header.get("status") != "started"
 
@@ -109,7 +108,7 @@ def open_log(file: InputFile) -> Log:
         zipped = head.read(2) == b"PK"
     log: Log = ZipLog(file) if zipped or file.path.name.lower().endswith(".eval") else JsonLog(file)
     header = log.header
-    if not isinstance(header, dict) or not isinstance(header.get("eval"), dict):
+    if not isinstance(header.get("eval"), dict):
         raise InputError.of(file.name, "is no log of Inspect: its header says nothing under 'eval'")
     version = header.get("version")
     if isinstance(version, bool) or version not in VERSIONS:

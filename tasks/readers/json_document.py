@@ -1,32 +1,37 @@
 """One large JSON document on disk, walked element by element: memory is bounded by an element, whatever the file.
 
-The array that matters is handed out one element at a time; what stands around it is small and comes as a dict.
+The array that matters is handed out one element at a time; what stands around it is small and comes as a dict. What is
+large and not wanted, around the array or in its elements, is stepped over and never held.
 """
 
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import re
 import zlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import Any
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Protocol
 
 from core.data.problems import quoted
 from core.errors import InputError
 from tasks.storage import InputFile
 
 CHUNK = 2**20
-MAX_ELEMENT = 16 * 2**20
-"""Bytes of one element, or of one value beside the array."""
+MAX_ELEMENT = 32 * 2**20
+"""Bytes of one element, without what is left out of it, or of one value beside the array."""
 
-MAX_HEAD = 4 * MAX_ELEMENT
+MAX_HEAD = 2 * MAX_ELEMENT
 """Bytes of all that stands beside the array."""
 
 MAX_DEPTH = 200
 """Lists and objects within each other in one element, the innermost two not counted."""
+
+EACH = "*"
+"""In a path: every element of the array."""
 
 Keys = tuple[str, ...]
 _Place = tuple[int, int]
@@ -45,10 +50,15 @@ def _holding(inside: bytes) -> bytes:
 
 
 _SHALLOW = _FLAT + rb"(?:" + _holding(_FLAT) + _FLAT + rb")*+"
-_BRACKET = re.compile(_FLAT + rb"(?:" + _holding(_SHALLOW) + _FLAT + rb")*+([\[\]{}])", re.DOTALL)
+_WHOLE = _FLAT + rb"(?:" + _holding(_SHALLOW) + _FLAT + rb")*+"
+_BRACKET = re.compile(_WHOLE + rb"([\[\]{}])", re.DOTALL)
 """Up to the next bracket that stands in no string, over whole lists and objects of one or two levels: most are."""
 
+_COMPLETE = re.compile(_WHOLE, re.DOTALL)
+"""Where there is no such bracket: all but a string that has not ended."""
+
 _STRING = re.compile(_QUOTED, re.DOTALL)
+_IN_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _PLAIN = re.compile(rb"[^\s,\[\]{}\":]*+")
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 _MARK = b"\xef\xbb\xbf"
@@ -87,17 +97,30 @@ def parse_json(text: str) -> Any:
     return value
 
 
+class Content(Protocol):
+    """Bytes that are read once, from their beginning."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return so many bytes or more, fewer only at the end."""
+
+    def close(self) -> None:
+        """Give up what is not read."""
+
+
 class JsonDocument:
     """A JSON document, also gzipped, of which one array is large.
 
     Parameters
     ----------
     file : InputFile
-    path : tuple of str
-        Keys that lead from the document's object to the array, such as ``("results", "results")``; none when the
-        document itself is the array.
+    path : tuple of str or None
+        Keys that lead from the document's object to the array, such as ``("results", "results")``; an empty tuple when
+        the document itself is the array, None when it has none.
     left_out : sequence of tuple of str
         Keys that lead to other values that may be large and are not wanted: they are in nothing that is returned.
+        `EACH` after the path's keys leads into the elements.
+    opened : callable or None
+        Opens the content; by default the file's own.
 
     Examples
     --------
@@ -110,12 +133,20 @@ class JsonDocument:
     ({'version': 2}, [(1, {'id': 1}), (2, {'id': 2})])
     """
 
-    def __init__(self, file: InputFile, path: Keys, *, left_out: Sequence[Keys] = ()) -> None:
+    def __init__(
+        self,
+        file: InputFile,
+        path: Keys | None,
+        *,
+        left_out: Sequence[Keys] = (),
+        opened: Callable[[], Content] | None = None,
+    ) -> None:
         self.file = file
         self._path = path
         self._left_out = frozenset(left_out)
-        self._opened = frozenset(keys[:i] for keys in (path, *left_out) for i in range(len(keys)))
-        self._what = ".".join(path)
+        self._opened = frozenset(keys[:i] for keys in (path or (), *left_out) for i in range(len(keys)))
+        self._what = ".".join(path or ())
+        self._content = opened or (lambda: _open(file))
 
     def head(self) -> dict[str, Any]:
         """Return the document without the array and without what is left out.
@@ -128,20 +159,7 @@ class JsonDocument:
         InputError
             Not one JSON object in UTF-8, cut off, or over a limit; with the place.
         """
-        document: dict[str, Any] = {}
-        for keys, number, text, at in self._pieces():
-            if number:
-                continue
-            value = {} if text is None else self._parsed(text, at, f"the value of {quoted('.'.join(keys))}")
-            if not keys:
-                if not isinstance(value, dict):
-                    raise self._refuse("one JSON object is expected", at)
-                document = value
-                continue
-            within = document
-            for key in keys[:-1]:
-                within = within[key]
-            within[keys[-1]] = value
+        document: dict[str, Any] = self._assembled(piece for piece in self._pieces() if not piece[1])
         return document
 
     def elements(self) -> Iterator[tuple[int, Any]]:
@@ -152,43 +170,58 @@ class JsonDocument:
         InputError
             There is no such array, or the document or an element cannot be read; with the element's number and place.
         """
-        for _, number, text, at in self._pieces(needed=True):
-            if number and text is not None:
-                yield number, self._parsed(text, at, self._element(number))
+        for number, pieces in groupby(self._pieces(needed=True), itemgetter(1)):
+            if number:
+                yield number, self._assembled(pieces)
+
+    def _assembled(self, pieces: Iterable[_Piece]) -> Any:
+        """Make the document or an element of its pieces."""
+        whole: Any = {}
+        for keys, number, text, at in pieces:
+            value = {} if text is None else self._parsed(text, at, self._named(keys, number))
+            inner = self._within(keys, number)
+            if not inner:
+                if not number and not isinstance(value, dict):
+                    raise self._refuse("one JSON object is expected", at)
+                whole = value
+                continue
+            place = whole
+            for key in inner[:-1]:
+                place = place[key]
+            place[inner[-1]] = value
+        return whole
 
     def _pieces(self, *, needed: bool = False) -> Iterator[_Piece]:
         """Yield (keys, number of the element or 0, text, place): members and elements in the file's order.
 
         An object that is walked comes first, as None.
         """
-        with closing(_Text(self.file)) as text:
+        with closing(_Text(self.file.name, self._content())) as text:
             found = yield from self._value(text, ())
             if text.peek():
                 raise self._refuse("something stands after the end of the document", text.place)
         if needed and not found:
             raise InputError.of(self.file.name, f"there is no array at {quoted(self._what)}")
 
-    def _value(self, text: _Text, keys: Keys) -> _Pieces:
+    def _value(self, text: _Text, keys: Keys, number: int = 0) -> _Pieces:
         """Walk what stands at the cursor; return whether the array was there."""
         first = text.peek()
         if first == b"[" and keys == self._path:
             yield from self._array(text, keys)
             return True
-        if first == b"[" and keys in self._left_out:
-            for _ in self._array(text, keys):
-                pass
+        if keys in self._left_out:
+            self._take(text.skip, text, self._named(keys, number))
             return False
         if first == b"{" and keys in self._opened:
-            return (yield from self._object(text, keys))
+            return (yield from self._object(text, keys, number))
         place = text.place
-        content = self._text(text, f"the value of {quoted('.'.join(keys))}" if keys else "the document")
-        if keys not in self._left_out:
-            text.kept += len(content)
-            yield keys, 0, content, place
+        content = self._take(text.value, text, self._named(keys, number))
+        text.kept += len(content)
+        yield keys, number, content, place
         return False
 
-    def _object(self, text: _Text, keys: Keys) -> _Pieces:
-        yield keys, 0, None, text.place
+    def _object(self, text: _Text, keys: Keys, number: int) -> _Pieces:
+        yield keys, number, None, text.place
         found = False
         seen: set[str] = set()
         text.take()
@@ -196,16 +229,15 @@ class JsonDocument:
             place = text.place
             if first != b'"':
                 raise self._unexpected(text, "a key in double quotes")
-            content = self._text(text, "a key")
+            content = self._take(text.value, text, "a key")
             text.kept += len(content)
             key = self._parsed(content, place, "a key")
             if key in seen:
                 raise self._refuse(f"key {quoted(key)} stands twice", place)
             seen.add(key)
             self._expect(text, b":")
-            found |= yield from self._value(text, (*keys, key))
-            if text.kept > MAX_HEAD:
-                raise self._refuse(f"holds over {MAX_HEAD} bytes beside {quoted(self._what)}", place)
+            found |= yield from self._value(text, (*keys, key), number)
+            self._refuse_too_large(text, number, place)
             if text.peek() == b"}":
                 break
             self._expect(text, b",")
@@ -213,24 +245,34 @@ class JsonDocument:
         return found
 
     def _array(self, text: _Text, keys: Keys) -> Iterator[_Piece]:
+        beside = text.kept
         text.take()
         number = 0
         while text.peek() != b"]" or number:
             number += 1
-            place = text.place
-            yield keys, number, self._text(text, self._element(number)), place
+            text.kept = 0
+            yield from self._value(text, (*keys, EACH), number)
             if text.peek() == b"]":
                 break
             self._expect(text, b",")
         text.take()
+        text.kept = beside
 
-    def _text(self, text: _Text, what: str) -> bytes:
+    def _refuse_too_large(self, text: _Text, number: int, place: _Place) -> None:
+        if self._path is not None and not number:
+            if text.kept > MAX_HEAD:
+                raise self._refuse(f"holds over {MAX_HEAD} bytes beside {quoted(self._what)}", place)
+        elif text.kept > MAX_ELEMENT:
+            raise self._refuse(f"{self._named((), number)} is larger than {MAX_ELEMENT} bytes", place)
+
+    def _take(self, step: Callable[[], bytes], text: _Text, what: str) -> bytes:
+        """Step over a value; return what the step keeps of it."""
         place = text.place
         try:
-            content = text.value()
+            content = step()
         except _LimitError as error:
             raise self._refuse(f"{what} {error}", place) from None
-        if not content:
+        if text.place == place:
             raise self._unexpected(text, what)
         return content
 
@@ -257,8 +299,17 @@ class JsonDocument:
         except (ValueError, RecursionError) as error:
             raise self._refuse(f"{what} cannot be read: {str(error).splitlines()[0][:200]}", place) from None
 
-    def _element(self, number: int) -> str:
-        return f"element {number} of {quoted(self._what)}" if self._what else f"element {number}"
+    def _within(self, keys: Keys, number: int) -> Keys:
+        """Return the keys that lead to a value from the document, or from an element."""
+        return keys[len(self._path or ()) + 1 :] if number else keys
+
+    def _named(self, keys: Keys, number: int) -> str:
+        inner = self._within(keys, number)
+        element = f"element {number} of {quoted(self._what)}" if self._what else f"element {number}"
+        whole = element if number else "the document"
+        if not inner:
+            return whole
+        return f"the value of {quoted('.'.join(inner))}" + (f" in {element}" if number else "")
 
     def _refuse(self, message: str, place: _Place) -> InputError:
         offset, line = place
@@ -275,13 +326,13 @@ class _Text:
     Attributes
     ----------
     kept : int
-        Bytes that the caller keeps.
+        Bytes that the caller keeps, of the element or of what stands beside the array.
     """
 
-    def __init__(self, file: InputFile) -> None:
+    def __init__(self, name: str, content: Content) -> None:
         self.kept = 0
-        self._name = file.name
-        self._file = _open(file)
+        self._name = name
+        self._file = content
         self._buffer = b""
         self._at = 0
         self._before = 0
@@ -326,6 +377,40 @@ class _Text:
         content = self._buffer[self._at : self._at + length]
         self._step(self._at + length)
         return content
+
+    def skip(self) -> bytes:
+        """Step over the value at the cursor, however long, and hold none of it."""
+        first = self.peek()
+        if first == b'"':
+            self._skip_string()
+        elif first in (b"{", b"["):
+            self._skip_nested()
+        else:
+            self.value()
+        return b""
+
+    def _skip_nested(self) -> None:
+        self.take()
+        depth = 1
+        while depth:
+            if (match := _BRACKET.match(self._buffer, self._at)) is not None:
+                self._step(match.end())
+                depth += 1 if match[1] in b"[{" else -1
+                continue
+            self._step(_end(_COMPLETE, self._buffer, self._at))
+            if self._at < len(self._buffer):
+                self._skip_string()
+            else:
+                self._more()
+
+    def _skip_string(self) -> None:
+        self.take()
+        while True:
+            self._step(_end(_IN_STRING, self._buffer, self._at))
+            if self._buffer[self._at : self._at + 1] == b'"':
+                break
+            self._more()
+        self.take()
 
     def _nested(self) -> int:
         """Find the length of a list or object: up to where as many brackets are closed as were opened."""
@@ -384,7 +469,7 @@ def _end(pattern: re.Pattern[bytes], buffer: bytes, at: int) -> int:
     return at if match is None else match.end()
 
 
-def _open(file: InputFile) -> gzip.GzipFile | io.BufferedReader:
+def _open(file: InputFile) -> Content:
     with file.path.open("rb") as head:
         zipped = head.read(2) == b"\x1f\x8b"
     if zipped is not file.path.name.lower().endswith(".gz"):

@@ -57,7 +57,7 @@ class JsonItems:
             return JsonLinesFile(self.file).objects(problems)
         if self._is_list():
             return JsonDocument(self.file, ()).elements()
-        return iter([(1, JsonDocument(self.file, ("",)).head())])  # an object alone is small, all of it
+        return iter([(1, JsonDocument(self.file, None).head())])
 
     def _is_list(self) -> bool:
         zipped = self.file.path.name.lower().endswith(".gz")

@@ -1,8 +1,7 @@
 """Reader ``promptfoo``: the results of ``promptfoo eval`` and ``promptfoo redteam``, as .json or .jsonl.
 
 A row is one answer of a target to one set of variables, with the verdicts of all assertions on it. Only those that a
-model gave are a judge's; a successful attack in an earlier turn stands beside the row's verdict, which is about the
-last turn.
+model gave are a judge's. They are about the last turn; a successful attack in any turn outweighs them.
 """
 
 from __future__ import annotations
@@ -48,7 +47,10 @@ _ROWS = ("results", "results")
 _LARGE = (("results", "prompts"), ("results", "table"), *(("config", key) for key in ("prompts", "scenarios", "tests")))
 """What grows with the tests and is not needed."""
 
-_JUDGE = re.compile(r"llm-rubric\Z|model-graded-|promptfoo:redteam:")
+_RED_TEAM = "promptfoo:redteam:"
+"""How the types of assertions begin whose graders also say whether an attack succeeded."""
+
+_JUDGE = re.compile(rf"llm-rubric\Z|model-graded-|{_RED_TEAM}")
 """Types of assertions that a model decides."""
 
 _UNREADABLE_REPLY = ("Could not extract JSON from llm-rubric response", "llm-rubric produced malformed response")
@@ -72,9 +74,13 @@ class PromptfooSource(VerdictSource):
     component without a number or without ``pass``           ``unscored``
     row that no model judged                                 ``unscored``
     ``failureReason`` 2, or an error without a grading       ``target_error``
-    ``redteamHistory`` of n turns                            the row's verdict is that of turn n - 1
-    ``successfulAttacks`` at turn t                          a violation (score 1) at turn t - 1
+    ``redteamHistory`` of n turns                            the row's verdict stands at turn n - 1
+    ``successfulAttacks`` at any turn                        score 1 there, whatever the verdict; turns in rationale
     =======================================================  =======================================================
+
+    A row has one cell a category, with or without an attack: a cell at an attack's own turn would leave a hole before
+    the last one, and so make a unit ``missing`` for being a violation. An attack counts in the categories of the row's
+    red-team graders, which found it; in a row without one, in every category.
 
     ``pass`` is the grader's own word and not a threshold on its score, unless an assertion sets one; assay takes the
     score and flags at the calibration's threshold. Several verdicts of a row in one category become one: one without a
@@ -103,6 +109,7 @@ class PromptfooSource(VerdictSource):
         "which repetition a row is: rows of the same variables, prompt and provider are numbered in the file's order",
         "the version of the judge, and what a grader that is a file does",
         "what the judge said of turns before the last, apart from successful attacks",
+        "which category an attack was in, where a row has several red-team graders or none: it counts in each",
         "other categories than the row's own: a rate over all categories needs a map that makes them one",
     )
     ROWS_ALONE: ClassVar[tuple[str, ...]] = (
@@ -158,12 +165,12 @@ class PromptfooSource(VerdictSource):
     # Rows
 
     def cells(self, problems: list[Problem]) -> Iterator[Cell]:
-        """Yield the verdicts of each row, turn by turn."""
+        """Yield the verdicts of each row."""
         for verdicts in self._verdicts(problems):
             yield from (verdict.cell for verdict in verdicts)
 
     def _verdicts(self, problems: list[Problem]) -> Iterator[list[_Verdict]]:
-        """Yield each row's verdicts in the order of turns."""
+        """Yield each row's verdicts, one in each of its categories."""
         self.turn_scope = "all"
         ranks = _Ranks()
         for place, row in self._rows(problems):
@@ -213,16 +220,15 @@ class PromptfooSource(VerdictSource):
         final = [replace(item, cell=item.cell._replace(turn=last)) for item in self._final(about, row)]
         if not attacks:
             return final
-        self._count_attacks(row, last, attacks)
-        hits = [self._hit(item.cell, turn) for turn in attacks for item in final]
-        beside = final if last not in attacks else []  # what stands there cannot make a violation undone
-        return sorted((*hits, *beside), key=lambda item: item.cell.turn)
+        found_by = [item for item in final if item.red_team] or final
+        self._count_attacks(row, last, attacks, len(found_by))
+        return [self._hit(item, last, attacks) if item in found_by else item for item in final]
 
-    def _hit(self, cell: Cell, turn: int) -> _Verdict:
-        return _Verdict(
-            cell=cell._replace(turn=turn, score=self.scale[0], state=None, rationale="promptfoo: a successful attack"),
-            failed=True,
-        )
+    def _hit(self, item: _Verdict, last: int, attacks: Sequence[int]) -> _Verdict:
+        """Return the violation that an attack in any turn makes of the verdict on the last."""
+        turns = ", ".join(str(turn + 1) for turn in attacks)
+        told = f"promptfoo: an attack succeeded in turn {turns} of {last + 1}"[:KEPT_TEXT]
+        return replace(item, cell=item.cell._replace(score=self.scale[0], state=None, rationale=told), failed=True)
 
     # The verdict on the last turn
 
@@ -237,15 +243,16 @@ class PromptfooSource(VerdictSource):
         found: dict[str, list[_Verdict]] = {}
         if state is None:
             for component in self._components(_object(grading)):
-                verdict = self._verdict(about, row, component)
+                verdict = replace(self._verdict(about, row, component), red_team=_is_red_team(component["assertion"]))
                 found.setdefault(category_name(verdict.cell.category), []).append(verdict)
             self.counts["rows_without_judge"] += not found
+            self.counts["verdicts_collapsed"] += sum(map(len, found.values())) - len(found)
         if not found:
             asserted = [item for item in _list(_object(row.get("testCase")).get("assert")) if _is_judge(item)]
             for assertion in asserted or [{}]:
                 cell = self._identified(about, row, assertion)
-                found.setdefault(cell.category, [_Verdict(cell=cell._replace(state=state or "unscored"), failed=False)])
-        self.counts["verdicts_collapsed"] += sum(map(len, found.values())) - len(found)
+                verdict = _Verdict(cell=cell._replace(state=state or "unscored"), red_team=_is_red_team(assertion))
+                found.setdefault(category_name(cell.category), []).append(verdict)
         return [self._worst(verdicts) for verdicts in found.values()]
 
     def _components(self, grading: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -263,14 +270,14 @@ class PromptfooSource(VerdictSource):
             cell = cell._replace(rationale=reason[:KEPT_TEXT])
         score = _number(component.get("score"))
         if self._failed_to_judge(component, score):
-            return _Verdict(cell=cell._replace(state="judge_error"), failed=False)
+            return _Verdict(cell=cell._replace(state="judge_error"))
         if score is None or not isinstance(passed, bool):
             self.counts["verdicts_not_readable"] += 1
-            return _Verdict(cell=cell._replace(state="unscored"), failed=False)
+            return _Verdict(cell=cell._replace(state="unscored"))
         if score == self.scale[0 if passed else 1]:
             self.counts["contradictions"] += 1
             if self._strict:
-                return _Verdict(cell=cell._replace(state="unscored"), failed=False)
+                return _Verdict(cell=cell._replace(state="unscored"))
             passed = not passed
         return _Verdict(cell=cell._replace(score=score), failed=not passed)
 
@@ -285,11 +292,12 @@ class PromptfooSource(VerdictSource):
 
     def _worst(self, verdicts: Sequence[_Verdict]) -> _Verdict:
         """Return the verdict that speaks for all, as for categories that a map makes one."""
+        red_team = any(item.red_team for item in verdicts)
         lowest = min(verdicts, key=lambda item: math.inf if item.cell.score is None else item.cell.score)
         unscored = [item for item in verdicts if item.cell.score is None]
         if unscored and lowest.cell.score != self.scale[0]:
-            return min(unscored, key=lambda item: STATES.index(str(item.cell.state)))
-        return lowest
+            lowest = min(unscored, key=lambda item: STATES.index(str(item.cell.state)))
+        return replace(lowest, red_team=red_team)
 
     def _identified(self, about: Cell, row: Mapping[str, Any], assertion: Mapping[str, Any]) -> Cell:
         """Say in which category a row was judged, and by whom."""
@@ -339,8 +347,9 @@ class PromptfooSource(VerdictSource):
             attacks.pop()
         return last, attacks
 
-    def _count_attacks(self, row: Mapping[str, Any], last: int, attacks: Sequence[int]) -> None:
+    def _count_attacks(self, row: Mapping[str, Any], last: int, attacks: Sequence[int], n_categories: int) -> None:
         self.counts["rows_with_attacks"] += 1
+        self.counts["attacks_in_several_categories"] += n_categories > 1
         if row.get("success") is True:
             self.counts["attacks_called_success"] += 1
             self.counts["attacks_in_earlier_turns_called_success"] += last not in attacks
@@ -354,10 +363,8 @@ class PromptfooSource(VerdictSource):
         n_rows = 0
         for verdicts in self._verdicts([]):
             n_rows += 1
-            for category in dict.fromkeys(item.cell.category for item in verdicts):
-                own = [item for item in verdicts if item.cell.category == category]
-                speaks = next((item for item in own if item.failed), own[-1])
-                tallied.add(speaks.cell, hit=speaks.failed)
+            for item in verdicts:
+                tallied.add(item.cell, hit=item.failed)
         names = ("successes", "failures", "errors")
         told = [_count(self._stats.get(name)) for name in names]
         known = [number for number in told if number is not None]
@@ -431,10 +438,11 @@ class _Ranks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Verdict:
-    """A cell, and whether the grader itself calls it a failure."""
+    """A cell, whether the grader itself calls it a failure, and whether a red-team grader had a part in it."""
 
     cell: Cell
-    failed: bool
+    failed: bool = False
+    red_team: bool = False
 
 
 def _object(value: Any) -> Mapping[str, Any]:
@@ -460,6 +468,10 @@ def _metadata(row: Mapping[str, Any], name: str) -> Any:
 def _is_judge(assertion: Any) -> bool:
     kind = _object(assertion).get("type")
     return isinstance(kind, str) and _JUDGE.match(kind) is not None
+
+
+def _is_red_team(assertion: Any) -> bool:
+    return str(_object(assertion).get("type")).startswith(_RED_TEAM)
 
 
 def _provider(value: Any) -> Mapping[str, Any]:

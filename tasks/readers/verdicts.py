@@ -157,6 +157,9 @@ class VerdictSource(ABC):
         Which end of the scale is harm; None while nobody has said it.
     unit : str
         What a place in the file is called: ``line``, ``row``.
+    turn_scope : {'all', 'last', 'conversation'}
+        What was judged. Where it is not each turn, all cells of an attempt stand at one turn: cells at two, with turns
+        between them that nobody judged, would leave the attempt without a decision.
     counts : Counter
         What the last pass collapsed or passed over.
 

@@ -541,7 +541,42 @@ def test_turns_that_do_not_fit_the_conversation_or_its_value_are_counted(tmp_pat
     ]  # fmt: skip
     assert source.facts.counts == {
         "turns_not_listed": 1, "turns_that_do_not_match": 2, "values_unlike_their_turns": 1,
+        "values_worse_than_their_turns": 1,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("turns", "value", "n_answers", "found"),
+    [
+        ([0.0, 0.0], 0.9, 2, [(0.0, None), (0.9, None)]),
+        ([0.0, 0.5], 0.2, 2, [(0.0, None), (0.5, None)]),  # a turn is worse: it is not erased
+        ([0.1, None], 0.9, 2, [(0.9, None), (None, "unscored")]),  # what is not scored stays so
+        ([0.1], 0.9, 2, [(0.9, None), (None, "missing")]),
+        ([None], 0.9, 1, [(None, "unscored")]),
+    ],
+)
+def test_a_value_worse_than_its_turns_is_not_lost(
+    turns: Any, value: float, n_answers: int, found: Any, tmp_path: Path
+) -> None:
+    path = as_json(tmp_path / "a.json", [turned("a", turns, value, n_answers)])
+    assert [(row["score"], row["state"]) for row in read(path, turns="by_turn")] == found
+
+
+def test_a_log_whose_turns_are_all_clean_keeps_the_violations_of_its_samples(logs: Path, tmp_path: Path) -> None:
+    content = json.loads((logs / "generated/harm_multiturn.json").read_text())
+    for item in content["samples"]:
+        for score in (item.get("scores") or {}).values():
+            for listed in (score.get("metadata") or {}).get("turn_scores", []):
+                listed.update(dict.fromkeys(listed, 0.0))
+    (tmp_path / "a.json").write_text(json.dumps(content))
+    flagged = []
+    for turns in ({}, {"turns": "turn_scores"}):
+        source = source_of(tmp_path / "a.json", **turns)
+        found = units(rows_of(source)).values()
+        flagged.append([unit["worst"] for unit in found if unit["worst"] and not unit["states"]])
+    assert flagged[0] == flagged[1]
+    assert sum(max(worst.values()) >= 0.5 for worst in flagged[1]) == 13
+    assert source.facts.counts["values_worse_than_their_turns"] == 40
 
 
 def test_the_worst_turn_is_the_lowest_where_higher_is_better(tmp_path: Path) -> None:
@@ -550,6 +585,10 @@ def test_the_worst_turn_is_the_lowest_where_higher_is_better(tmp_path: Path) -> 
         source = source_of(path, turns="by_turn", higher_is=direction)
         rows_of(source)
         assert source.facts.counts.get("values_unlike_their_turns", 0) == unlike
+        assert "values_worse_than_their_turns" not in source.facts.counts
+    path = as_json(tmp_path / "a.json", [turned("a", [0.9, 0.8], 0.1, 2)])
+    for direction, scores in (("better", [pytest.approx(0.1), 0.9]), ("worse", [0.9, 0.8])):
+        assert [row["score"] for row in read(path, turns="by_turn", higher_is=direction)] == scores
 
 
 def test_turns_of_a_value_that_the_judge_did_not_give_are_unscored(tmp_path: Path) -> None:
@@ -732,7 +771,7 @@ def test_a_bomb_in_a_log_is_refused(tmp_path: Path) -> None:
     bomb = [("header.json", header), ("samples/a_epoch_1.json", b" " * (100 * 2**20))]
     path.write_bytes(zipped(bomb, method=DEFLATED))
     assert path.stat().st_size < 200_000
-    assert "at most 33554432 are read" in refusal(path)
+    assert "at most 1000 bytes out of one are read" in refusal(path)
 
 
 def test_names_that_lead_out_of_a_log_are_refused(tmp_path: Path) -> None:
@@ -748,7 +787,9 @@ def test_json_nested_10000_deep_is_refused(opening: str, member: str, tmp_path: 
     members[member] = (opening * 10_000 + "1" + closing * 10_000).encode()
     path = tmp_path / "a.eval"
     path.write_bytes(zipped(list(members.items()), method=ZSTANDARD))
-    assert f"member '{member}' is not JSON that can be read" in refusal(path)
+    message = refusal(path)
+    assert message.startswith(f"a.eval, member '{member}':1: ")
+    assert "is nested deeper than 200 levels" in message
     (tmp_path / "a.json").write_bytes(members["header.json"][:-1] + b', "samples": [' + members[member] + b"]}")
     if member != "header.json":
         assert "nested deeper" in refusal(tmp_path / "a.json")
@@ -770,20 +811,49 @@ def test_text_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     path.write_bytes(
         zipped([("header.json", json.dumps(header_of([])).encode()), ("samples/a.json", b'{"id": "\xff"}')])
     )
-    assert "member 'samples/a.json' is not UTF-8 text (byte 0xff)" in refusal(path)
+    assert "member 'samples/a.json':1: the value of 'id' is not UTF-8 text (byte 0xff)" in refusal(path)
 
 
-def test_a_line_that_no_memory_should_hold_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("write", [as_json, as_eval])
+@pytest.mark.parametrize("padding", ["x" * 500_000, [list(range(100))] * 1_000])
+def test_one_limit_holds_for_a_sample_in_either_format(
+    padding: Any, write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(json_document, "MAX_ELEMENT", 20_000)
     monkeypatch.setattr(json_document, "CHUNK", 1000)
-    path = as_json(tmp_path / "a.json", [sample("a", 1.0), sample("b", 1.0, padding="x" * 10_000_000)])
+    samples = [sample("a", 1.0), sample("b", 1.0, messages=padding)]
+    path = write(tmp_path / ("a.eval" if write is as_eval else "a.json"), samples)
     assert "is larger than 20000 bytes" in refusal(path)
+    several = {f"part {number}": "x" * 9_000 for number in range(3)}
+    write(path, [sample("a", 1.0, **several)])
+    what = "the document" if write is as_eval else "element 1 of 'samples'"
+    assert f"{what} is larger than 20000 bytes" in refusal(path)
 
 
-def test_a_member_that_no_memory_should_hold_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives, "MAX_MEMBER", 20_000)
-    path = as_eval(tmp_path / "a.eval", [sample("a", 1.0, padding="x" * 30_000)])
-    assert "at most 20000 are read" in refusal(path)
+@pytest.mark.parametrize("write", [as_json, as_eval])
+def test_what_an_agent_did_and_held_may_be_of_any_size(
+    write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_document, "MAX_ELEMENT", 20_000)
+    monkeypatch.setattr(json_document, "CHUNK", 2**16)
+    large = {
+        "events": [{"event": "model", "input": [{"content": f'\\"{number}]'}]} for number in range(10_000)],
+        "attachments": {"image": "\\x" * 500_000},
+        "store": {"a": {"b": [list(range(100_000))]}},
+    }
+    samples = [sample("a", 1.0, **large), sample("b", 0.5, input=large["events"])]
+    path = tmp_path / ("a.eval" if write is as_eval else "a.json")
+    read(write(path, [sample("a", 1.0)]))  # what is imported on the way is no part of the peak
+    write(path, samples)
+    del samples, large
+    tracemalloc.start()
+    try:
+        found = [(row["trace_id"], row["score"]) for row in read(path)]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found == [("a", 1.0), ("b", 0.5)]
+    assert peak < 2**20  # of 3 MB
 
 
 @pytest.mark.parametrize("write", [as_json, as_eval])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from core.errors import InputError
 from tasks.readers import json_document
-from tasks.readers.json_document import MAX_DEPTH, MAX_ELEMENT, JsonDocument, parse_json
+from tasks.readers.json_document import EACH, MAX_DEPTH, MAX_ELEMENT, JsonDocument, parse_json
 from tasks.storage import InputFile
 
 IN_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=80, deadline=None)
@@ -219,6 +219,49 @@ def test_what_is_left_out_may_be_any_value_and_of_any_length(tmp_path: Path, mon
     walked = opened(tmp_path / "a.json", content, left_out=[("c", "tests"), ("c", "y"), ("d", "e")])
     assert walked.head() == {"c": {"x": 1}}
     assert list(walked.elements()) == [(1, {"tests": 3})]
+
+
+@IN_FOLDER
+@given(
+    rows=st.lists(st.dictionaries(st.sampled_from(["a", "b"]), values) | values, max_size=5),
+    beside=st.dictionaries(st.sampled_from(["b", "c"]), values),
+    indent=st.sampled_from([None, 1]),
+    ascii_only=st.booleans(),
+    chunk=st.sampled_from([1, 2, 3, 7, 64]),
+)
+def test_what_is_left_out_of_elements_is_all_that_is_missing(
+    rows: list[Any], beside: dict[str, Any], indent: int | None, ascii_only: bool, chunk: int, tmp_path: Path
+) -> None:
+    content = json.dumps({**beside, "rows": rows}, indent=indent, ensure_ascii=ascii_only)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_document, "CHUNK", chunk)
+        walked = opened(tmp_path / "a.json", content, left_out=[("b",), ("rows", EACH, "b")])
+        without = [{k: v for k, v in row.items() if k != "b"} if isinstance(row, dict) else row for row in rows]
+        assert list(walked.elements()) == list(enumerate(without, start=1))
+        assert walked.head() == {key: value for key, value in beside.items() if key != "b"}
+        alone = opened(tmp_path / "a.json", json.dumps(beside, indent=indent), None, left_out=[("b",)])
+        assert alone.head() == {key: value for key, value in beside.items() if key != "b"}
+
+
+def test_what_is_left_out_may_not_be_cut_off(tmp_path: Path) -> None:
+    content = '{"rows": [{"x": [["a\\"", {}], "b"], "y": 1}]}'
+    assert list(opened(tmp_path / "a.json", content, left_out=[("rows", EACH, "x")]).elements()) == [(1, {"y": 1})]
+    for end in range(len(content)):
+        with pytest.raises(InputError, match="cut off"):
+            list(opened(tmp_path / "a.json", content[:end], left_out=[("rows", EACH, "x")]).elements())
+
+
+def test_problems_in_an_element_that_is_walked_name_it(tmp_path: Path) -> None:
+    for element, message in (
+        ('{"a": 1, "a": 2}', "a.json:2: key 'a' stands twice (byte 30)"),
+        ('{"a": nil}', "a.json:2: the value of 'a' in element 2 of 'rows' is not JSON: Expecting value (byte 27)"),
+        ('{"b": }', "is not JSON: '}' where the value of 'b' in element 2 of 'rows' is expected (byte 27)"),
+    ):
+        content = f'{{"rows": [{{}},\n       {element}]}}'
+        walked = opened(tmp_path / "a.json", content, left_out=[("rows", EACH, "b")])
+        with pytest.raises(InputError) as error:
+            list(walked.elements())
+        assert message in str(error.value)
 
 
 @pytest.mark.parametrize("filler", [b" ", b"x", b"[", b"9", b"\n"])

@@ -180,18 +180,12 @@ def test_an_early_successful_attack_is_a_violation_whatever_the_last_verdict(gen
     found = cells(source)
     told = expected[f"generated/{MULTI}"]["multi_turn"]
     attacked = [i for i, item in enumerate(_rows(generated)) if item["metadata"]["successfulAttacks"]]
-    by_trace: dict[str, list[dict[str, Any]]] = {}
-    for item in found:
-        by_trace.setdefault(item["trace_id"], []).append(item)
-    traces = list(by_trace.values())
-    assert len(traces) == told["rows"] == 20
+    assert len(found) == len({item["trace_id"] for item in found}) == told["rows"] == 20
     assert len(attacked) == told["rows_with_successfulAttacks"] == 4
-    assert all(max(item["score"] or 0 for item in traces[i]) == 1 for i in attacked)
+    assert all(found[i]["score"] == 1 for i in attacked)
+    assert found[attacked[0]]["rationale"] == "promptfoo: an attack succeeded in turn 2 of 3"
     for i, item in enumerate(_rows(generated)):
-        attack_turns = {attack["turn"] - 1 for attack in item["metadata"]["successfulAttacks"]}
-        last = len(item["metadata"]["redteamHistory"]) - 1
-        assert {cell["turn"] for cell in traces[i]} == attack_turns | {last}
-        assert {cell["turn"] for cell in traces[i] if cell["score"] == 1} >= attack_turns
+        assert found[i]["turn"] == len(item["metadata"]["redteamHistory"]) - 1
     assert source.facts.turn_scope == "last"
     assert source.facts.counts == {
         "contradictions": 3,
@@ -427,45 +421,82 @@ def attacked(*turns: Any, history: int = 3, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("metadata", "expected"),
     [
-        (attacked(), [(2, 0.0)]),
-        (attacked(1), [(0, 1.0), (2, 0.0)]),
-        (attacked(2, 1, 1), [(0, 1.0), (1, 1.0), (2, 0.0)]),
-        (attacked(3), [(2, 1.0)]),
-        (attacked(5), [(4, 1.0)]),  # a turn beyond the history is the last
-        (attacked(2, history=0), [(1, 1.0)]),
-        (attacked(None), [(2, 1.0)]),
-        (attacked(0), [(2, 1.0)]),
-        (attacked("1"), [(2, 1.0)]),
-        (attacked(10**30), [(2, 1.0)]),
-        (attacked(True), [(2, 1.0)]),
-        (attacked(storedGraderResult={"pass": False}), [(2, 1.0)]),
-        (attacked(storedGraderResult={"pass": False, "metadata": {"graderError": True}}), [(2, 0.0)]),
-        (attacked(2, storedGraderResult={"pass": False, "metadata": {"graderError": True}}), [(2, 0.0)]),
-        (attacked(1, 3, storedGraderResult={"pass": False, "metadata": {"graderError": True}}), [(0, 1.0), (2, 0.0)]),
-        ({"pluginId": "harm"}, [(0, 0.0)]),
+        (attacked(), (2, 0.0)),
+        (attacked(1), (2, 1.0)),
+        (attacked(2, 1, 1), (2, 1.0)),
+        (attacked(3), (2, 1.0)),
+        (attacked(5), (4, 1.0)),  # a turn beyond the history is the last
+        (attacked(2, history=0), (1, 1.0)),
+        (attacked(None), (2, 1.0)),
+        (attacked(0), (2, 1.0)),
+        (attacked("1"), (2, 1.0)),
+        (attacked(10**30), (2, 1.0)),
+        (attacked(True), (2, 1.0)),
+        (attacked(storedGraderResult={"pass": False}), (2, 1.0)),
+        (attacked(storedGraderResult={"pass": False, "metadata": {"graderError": True}}), (2, 0.0)),
+        (attacked(2, storedGraderResult={"pass": False, "metadata": {"graderError": True}}), (2, 0.0)),
+        (attacked(1, 3, storedGraderResult={"pass": False, "metadata": {"graderError": True}}), (2, 1.0)),
+        ({"pluginId": "harm"}, (0, 0.0)),
     ],
-)  # fmt: skip
-def test_attacks_stand_at_their_turns_beside_the_last_verdict(metadata: Any, expected: Any, read: Any) -> None:
+)
+def test_an_attack_in_any_turn_outweighs_the_last_verdict_in_its_place(metadata: Any, expected: Any, read: Any) -> None:
+    turn, score = expected
     for verdict in (component(), component(0, False, metadata={"graderError": True})):
-        found = [(item["turn"], item["score"]) for item in read(row(verdict, metadata=metadata))]
-        assert found == [(turn, None if score == 0 and not verdict["pass"] else score) for turn, score in expected]
+        unscored = score == 0 and not verdict["pass"]
+        (found,) = read(row(verdict, metadata=metadata))
+        assert (found["turn"], found["score"]) == (turn, None if unscored else score)
+        assert found["state"] == ("judge_error" if unscored else None)
+
+
+def test_the_turns_of_attacks_are_told(read: Any) -> None:
+    (found,) = read(row(component(), metadata=attacked(3, 1, history=4)))
+    assert found["rationale"] == "promptfoo: an attack succeeded in turn 1, 3 of 4"
 
 
 def test_an_attack_before_the_target_failed_is_not_lost(read: Any) -> None:
-    broken = row(metadata=attacked(1), failureReason=2, gradingResult=None)
-    assert [(item["turn"], item["score"], item["state"]) for item in read(broken)] == [
-        (0, 1.0, None),
-        (2, None, "target_error"),
-    ]
+    (found,) = read(row(metadata=attacked(1), failureReason=2, gradingResult=None))
+    assert (found["turn"], found["score"], found["state"]) == (2, 1.0, None)
 
 
 def test_what_an_older_row_leaves_with_the_answer_is_found_there(read: Any) -> None:
     answer = {"output": "o", "metadata": {**attacked(1), "pluginId": "of-answer"}}
-    found = read(row(component(), metadata=None, response=answer))
-    assert [(item["turn"], item["score"], item["category"]) for item in found] == [
-        (0, 1.0, "of-answer"),
-        (2, 0.0, "of-answer"),
-    ]
+    (found,) = read(row(component(), metadata=None, response=answer))
+    assert (found["turn"], found["score"], found["category"]) == (2, 1.0, "of-answer")
+
+
+def graded(metric: str, kind: str = "llm-rubric") -> dict[str, Any]:
+    return {"assertion": {"type": kind, "metric": metric}, "pass": True, "score": 1}
+
+
+RED_TEAM = "promptfoo:redteam:harmful"
+
+
+@pytest.mark.parametrize(
+    ("components", "violated", "several"),
+    [
+        ((graded("hate", RED_TEAM), graded("tone")), {"hate"}, 0),
+        ((graded("tone"), graded("hate", RED_TEAM), graded("hate")), {"hate"}, 0),
+        ((graded("hate", RED_TEAM), graded("cruelty", RED_TEAM), graded("tone")), {"hate", "cruelty"}, 1),
+        ((graded("hate"), graded("tone")), {"hate", "tone"}, 1),  # who found the attack is not in the file
+    ],
+)
+@pytest.mark.parametrize("failed", [False, True])
+def test_an_attack_counts_where_a_red_team_grader_judged_else_everywhere(
+    components: Any, violated: set[str], several: int, failed: bool, tmp_path: Path
+) -> None:
+    metadata = {name: value for name, value in attacked(1).items() if name != "pluginId"}
+    told = row(*components, metadata=metadata)
+    if failed:
+        asserted = [component["assertion"] for component in components]
+        told |= {"failureReason": 2, "gradingResult": None, "testCase": {"assert": asserted}}
+    (tmp_path / "r.json").write_text(json.dumps(document(told)))
+    source = opened(tmp_path / "r.json")
+    found = cells(source)
+    assert len(found) == len({item["category"] for item in found})
+    assert {item["category"] for item in found if item["score"] == 1} == violated
+    assert {item["state"] for item in found if item["score"] != 1} <= {"target_error" if failed else None}
+    assert source.facts.counts.get("attacks_in_several_categories", 0) == several
+    assert any("which category an attack was in" in text for text in source.facts.cannot_tell)
 
 
 some_verdicts = st.lists(
@@ -500,11 +531,10 @@ def test_each_row_is_one_unit_and_what_is_unscored_has_a_state(rows: list[Any], 
     units = [[item for item in found if item["attempt"] == i] for i in range(len(rows))]
     assert sum(map(len, units)) == len(found)
     for source, unit in zip(rows, units, strict=True):
-        turns = [item["turn"] for item in unit]
-        assert turns == sorted(set(turns))
+        assert len(unit) == 1  # whether it was attacked or not: what is there does not depend on what was found
         assert all((item["score"] is None) is (item["state"] is not None) for item in unit)
-        attacks = {attack["turn"] - 1 for attack in source["metadata"]["successfulAttacks"]}
-        assert {item["turn"] for item in unit if item["score"] == 1} >= attacks
+        attacks = source["metadata"]["successfulAttacks"]
+        assert not attacks or unit[0]["score"] == 1
         judged = [
             item for item in source["gradingResult"]["componentResults"] if item["assertion"]["type"] == "llm-rubric"
         ]
@@ -573,8 +603,8 @@ def test_texts_are_kept_short(read: Any) -> None:
 
 
 def test_a_turn_beyond_reason_is_none(read: Any) -> None:
-    assert [item["turn"] for item in read(row(component(), metadata=attacked(1, MAX_TURN)))] == [0, MAX_TURN - 1]
-    assert [item["turn"] for item in read(row(component(), metadata=attacked(1, MAX_TURN + 1)))] == [0, 2]
+    assert [item["turn"] for item in read(row(component(), metadata=attacked(1, MAX_TURN)))] == [MAX_TURN - 1]
+    assert [item["turn"] for item in read(row(component(), metadata=attacked(1, MAX_TURN + 1)))] == [2]
 
 
 junk: Any = st.sampled_from(
