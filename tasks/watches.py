@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from core.data.golden import GoldenSet
-from core.errors import InputError
+from core.errors import InputError, UnknownJudgeError
 from core.inference.trend import MAX_VALUES
 from core.instrument.anchors import Anchors, choose_anchors
 from core.instrument.calibrated import kind_of
@@ -101,10 +101,16 @@ def _judge_of(brought: Found, expected: JudgeIdentity, where: str) -> JudgeIdent
 
 
 def installed(name: str) -> Judge | None:
-    """Return the judge that is registered here under a name; None if there is none."""
+    """Return the judge that is registered here under a name; None if there is none.
+
+    Raises
+    ------
+    InputError
+        There is one, and its settings do not make a judge.
+    """
     try:
         return load_judge(name)
-    except InputError:
+    except UnknownJudgeError:
         return None
 
 
