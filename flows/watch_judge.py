@@ -10,8 +10,8 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.logging import get_run_logger
 
 from core.errors import UnreachableError
-from core.instrument.spec import InstrumentSpec, JudgeIdentity
-from core.instrument.watched import ANCHORS, LEVEL, TOLERANCE, WatchSpec
+from core.instrument.spec import UNKNOWN, InstrumentSpec, JudgeIdentity
+from core.instrument.watched import ANCHORS, LEVEL, TOLERANCE, Verdict, WatchSpec
 from flows.orchestration import (
     ProgressArtifact,
     announce,
@@ -23,7 +23,7 @@ from flows.orchestration import (
     show_record,
     tracked_run,
 )
-from flows.pipelines.watching import Watch, run_watch
+from flows.pipelines.watching import Watch, held_against, run_watch
 from tasks import steps
 from tasks.archive import Written
 from tasks.champion import champion_reference
@@ -125,7 +125,7 @@ def _reconciled(
         )
         lines = [_announced_again(item, result["instrument"]) for item in waiting[-1:] if not item.certified]
         if result["verdict"] == "changed":
-            lines.append(_recalibrated(watched, instrument, golden, scores, waiting))
+            lines += _recalibrated(watched, instrument, golden, scores, waiting, tracking_uri)
     except UnreachableError as error:
         get_run_logger().warning("nothing was started: %s", error)
         return [f"nothing was started: {plain_text(error)}"]
@@ -141,16 +141,28 @@ def _announced_again(challenger: Waiting, instrument: str) -> str:
 
 
 def _recalibrated(
-    watched: Watch, instrument: str, golden: list[str], scores: list[str], waiting: Sequence[Waiting]
-) -> str:
+    watched: Watch,
+    instrument: str,
+    golden: list[str],
+    scores: list[str],
+    waiting: Sequence[Waiting],
+    tracking_uri: str | None,
+) -> list[str]:
     """Start one calibration for one change, unless there is or will be one."""
     result = watched.written.document["result"]
     now = JudgeIdentity(**result["judge"])
-    same = [item.uri for item in waiting if item.fingerprint == now.fingerprint]
-    if same:
-        return f"{same[-1]} is a calibration of this judge already, and waits to be promoted"
+    outdated: list[Waiting] = []
+    for item in (item for item in reversed(waiting) if item.judge == now):
+        held = _held(watched, item, tracking_uri)
+        if held == "same" or (held == "insufficient" and _is_known(now)):
+            return [f"{item.uri} is a calibration of this judge already, and waits to be promoted"]
+        outdated += [item] if held == "changed" else []
+    told = [f"{item.uri} was made before this judge changed" for item in outdated]
     if watched.can_calibrate is None:
-        return "no calibration was started: nobody here can ask this judge; calibrate it with scores on the golden set"
+        told += [
+            "no calibration was started: nobody here can ask this judge; calibrate it with scores on the golden set"
+        ]
+        return told
     parameters: dict[str, Any] = {
         "golden": golden or list(watched.golden), "instrument": instrument,
         "accept_judge": result["fingerprint"] == "differs",
@@ -159,8 +171,18 @@ def _recalibrated(
         parameters["scores"] = scores
     else:
         asked = {"name": now.name, "version": now.version, "fingerprint": now.fingerprint}
-        # Answers that are cached under a fingerprint that did not change are those from before the change.
-        parameters |= {"judge": asked, "fresh": result["fingerprint"] != "differs"}
+        # Answers that are cached under a fingerprint that was calibrated before are those from before the change.
+        before = {result["calibrated_judge"]["fingerprint"], *(item.judge.fingerprint for item in waiting)}
+        parameters |= {"judge": asked, "fresh": result["fingerprint"] != "differs" or now.fingerprint in before}
     anchors = (result["anchors"] or {}).get("sha256", "")
-    key = change_key(result["calibration"], now, anchors)
-    return orchestrated(steps.START, lambda: start_calibration(parameters, key)).told
+    key = change_key(result["calibration"], now, anchors, outdated[0].calibration if outdated else "")
+    return [*told, orchestrated(steps.START, lambda: start_calibration(parameters, key)).told]
+
+
+def _held(watched: Watch, challenger: Waiting, tracking_uri: str | None) -> Verdict | None:
+    """Hold the judge's answers against those that a challenger was made from: one name can stand for two judges."""
+    return orchestrated(steps.HOLD, lambda: held_against(watched.written, challenger.uri, tracking_uri))
+
+
+def _is_known(judge: JudgeIdentity) -> bool:
+    return UNKNOWN not in (judge.name, judge.version, judge.fingerprint)

@@ -23,6 +23,10 @@ def challenger(**composite: Any) -> Calibration:
     return replace(CHAMPION, composite=replace(CHAMPION.composite, **composite))
 
 
+def of_source(source: Any) -> Calibration:
+    return replace(CHAMPION, calibration_source=source)
+
+
 def decided(*given: Calibration | CertificateLink | None, corrected: bool = True) -> PromotionDecision:
     return promotion_decision(*given, corrected=corrected)  # type: ignore[arg-type]
 
@@ -39,8 +43,8 @@ def test_a_challenger_that_is_measured_certified_and_no_worse_is_promoted_with_t
 @pytest.mark.parametrize(
     ("found", "certificate", "champion", "why"),
     [
-        (replace(challenger(), calibration_source="declared"), COVERED, CHAMPION, "its rates are declared, not measured"),
-        (replace(challenger(), calibration_source="simulated"), COVERED, CHAMPION, "its rates are simulated, not"),
+        (of_source("declared"), COVERED, CHAMPION, "its rates are declared, not measured"),
+        (of_source("simulated"), COVERED, CHAMPION, "its rates are simulated, not"),
         (challenger(status="inconclusive"), COVERED, CHAMPION, "the composite is inconclusive, not measured"),
         (challenger(status="below_detection_floor"), COVERED, CHAMPION, "below_detection_floor, not measured"),
         (challenger(), None, CHAMPION, "it has no certificate"),
