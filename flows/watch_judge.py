@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prefect import flow
@@ -11,7 +11,7 @@ from prefect.logging import get_run_logger
 
 from core.errors import UnreachableError
 from core.instrument.spec import UNKNOWN, InstrumentSpec, JudgeIdentity
-from core.instrument.watched import ANCHORS, LEVEL, TOLERANCE, Verdict, WatchSpec
+from core.instrument.watched import ANCHORS, LEVEL, TOLERANCE, WatchSpec
 from flows.orchestration import (
     ProgressArtifact,
     announce,
@@ -152,17 +152,16 @@ def _recalibrated(
     result = watched.written.document["result"]
     now = JudgeIdentity(**result["judge"])
     outdated: list[Waiting] = []
-    for item in (item for item in reversed(waiting) if item.judge == now):
-        held = _held(watched, item, tracking_uri)
-        if held == "same" or (held == "insufficient" and _is_known(now)):
+    for item in reversed(waiting):
+        current = _is_current(item, watched, now, tracking_uri)
+        if current:
             return [f"{item.uri} is a calibration of this judge already, and waits to be promoted"]
-        outdated += [item] if held == "changed" else []
+        if current is False:
+            outdated.append(item)
     told = [f"{item.uri} was made before this judge changed" for item in outdated]
     if watched.can_calibrate is None:
-        told += [
-            "no calibration was started: nobody here can ask this judge; calibrate it with scores on the golden set"
-        ]
-        return told
+        nobody = "nobody here can ask this judge; calibrate it with scores on the golden set"
+        return [*told, f"no calibration was started: {nobody}"]
     parameters: dict[str, Any] = {
         "golden": golden or list(watched.golden), "instrument": instrument,
         "accept_judge": result["fingerprint"] == "differs",
@@ -170,19 +169,30 @@ def _recalibrated(
     if watched.can_calibrate == "scores":
         parameters["scores"] = scores
     else:
-        asked = {"name": now.name, "version": now.version, "fingerprint": now.fingerprint}
-        # Answers that are cached under a fingerprint that was calibrated before are those from before the change.
-        before = {result["calibrated_judge"]["fingerprint"], *(item.judge.fingerprint for item in waiting)}
-        parameters |= {"judge": asked, "fresh": result["fingerprint"] != "differs" or now.fingerprint in before}
+        parameters |= _asked(result, now, waiting)
     anchors = (result["anchors"] or {}).get("sha256", "")
     key = change_key(result["calibration"], now, anchors, outdated[0].calibration if outdated else "")
     return [*told, orchestrated(steps.START, lambda: start_calibration(parameters, key)).told]
 
 
-def _held(watched: Watch, challenger: Waiting, tracking_uri: str | None) -> Verdict | None:
-    """Hold the judge's answers against those that a challenger was made from: one name can stand for two judges."""
-    return orchestrated(steps.HOLD, lambda: held_against(watched.written, challenger.uri, tracking_uri))
+def _is_current(challenger: Waiting, watched: Watch, now: JudgeIdentity, tracking_uri: str | None) -> bool | None:
+    """Whether a challenger is of the judge as it is now, or was made before a change that its name does not show.
+
+    None where that cannot be said, and for one of another judge.
+    """
+    if challenger.judge != now:
+        return None
+    held = orchestrated(steps.HOLD, lambda: held_against(watched.written, challenger.uri, tracking_uri))
+    known = UNKNOWN not in (now.name, now.version, now.fingerprint)
+    if held == "same" or (held == "insufficient" and known):
+        return True
+    return False if held == "changed" else None
 
 
-def _is_known(judge: JudgeIdentity) -> bool:
-    return UNKNOWN not in (judge.name, judge.version, judge.fingerprint)
+def _asked(result: Mapping[str, Any], now: JudgeIdentity, waiting: Sequence[Waiting]) -> dict[str, Any]:
+    """Name the judge that is to run, anew where answers from before the change can be kept under its fingerprint."""
+    before = {result["calibrated_judge"]["fingerprint"], *(item.judge.fingerprint for item in waiting)}
+    return {
+        "judge": {"name": now.name, "version": now.version, "fingerprint": now.fingerprint},
+        "fresh": result["fingerprint"] != "differs" or now.fingerprint in before,
+    }
