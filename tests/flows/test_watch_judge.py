@@ -13,6 +13,7 @@ import pytest
 from core.errors import InputError, UnknownJudgeError, UnreachableError
 from core.instrument.spec import JudgeIdentity
 from core.instrument.watched import WatchSpec
+from flows.pipelines.calibration import run_calibration
 from flows.pipelines.watching import run_watch
 from tasks.judges import Verdict
 from tasks.readers import reader_names
@@ -112,8 +113,6 @@ def calibrated(
     lab: Lab, *, because: str | None = None, judge: str = "guard", scores: str | None = None, seed: int | None = None
 ) -> Any:
     """Calibrate a judge and register the result, the champion if there is a reason; without Prefect, for speed."""
-    from flows.pipelines.calibration import run_calibration
-
     spec = load_instrument(lab.instrument)
     if seed is not None:
         spec = replace(spec, seed=seed)
@@ -415,6 +414,9 @@ def test_a_snapshot_that_answers_tell_is_another_judge_and_is_asked_anew(
     ((parameters, _),) = started
     assert parameters["judge"]["version"] == "guard-2026-06"
     assert (parameters["fresh"], parameters["accept_judge"]) == (True, True)
+    for wanted in ("guard-2026-06", "guard-2026-01"):  # the kept answers are of the latter
+        written = run_calibration([str(lab.golden)], [], "llm", load_instrument(lab.instrument), wanted=wanted)
+        assert written.document["result"]["judge"]["version"] == wanted
 
 
 @pytest.mark.e2e
