@@ -92,7 +92,7 @@ def lab(tmp_path: Path, template_store: Path) -> Lab:
     rows = [f"{word}{i},hate,{int(word == 'bad')},{word} {i}" for word in ("bad", "good") for i in range(TEXTS)]
     golden, instrument = tmp_path / "golden.csv", tmp_path / "safety.yaml"
     golden.write_text("\n".join(["trace_id,category,label,text", *rows, ""]))
-    instrument.write_text("name: safety\ncategories: [hate]\noptimism: {resamples: 20}\n")
+    instrument.write_text("name: safety\ncategories: [hate]\noptimism: {resamples: 60}\n")
     store = tmp_path / "mlflow.db"
     store.write_bytes(template_store.read_bytes())
     return Lab(golden=golden, instrument=instrument, store=f"sqlite:///{store}")
