@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 SHOWN_PROBLEMS = 20
 
@@ -90,9 +90,13 @@ class InputError(AssayError):
         return partial(type(self), count=self.count), (self.problems,)
 
     @classmethod
-    def of(cls, source: str, message: str, *, line: int = 0) -> InputError:
+    def of(cls, source: str, message: str, *, line: int = 0) -> Self:
         """Build the error for one problem."""
         return cls([Problem(source=source, line=line, message=message)])
+
+
+class UnknownJudgeError(InputError):
+    """No judge is registered here under the name that is asked for."""
 
 
 class RecordError(AssayError):

@@ -61,7 +61,8 @@ def calibrate(
     instrument : str, optional
         A YAML file, or the name of one in ``deployments/specs``.
     judge : JudgeIdentity, optional
-        The judge that is to run on the golden set's texts, when there are no scores.
+        The judge that is to run on the golden set's texts, when there are no scores. A judge of another version or
+        fingerprint is refused, also where only its answers tell the version.
     scores : str or list of str, optional
         The judge's scores on the golden set (or a detector's decisions, for an instrument of that kind).
     fresh : bool
@@ -75,8 +76,9 @@ def calibrate(
         raise InputError.of("calibrate", "no golden set is named, so nothing can be calibrated")
     progress = ProgressArtifact(orchestrated(steps.FIND, lambda: rows_of(listed(golden))), "texts judged")
     given, named = listed(scores), None if scores else _registered(judge)
+    wanted = UNKNOWN if judge is None else judge.version
     if fresh and named is not None:
-        given, named = [_answers(named, listed(golden), progress)], None
+        given, named = [_answers(named, wanted, listed(golden), progress)], None
     written = run_calibration(
         listed(golden),
         given,
@@ -88,6 +90,7 @@ def calibrate(
         progress=progress,
         run=orchestrated,
         reuse=True,
+        wanted=wanted,
     )
     progress.finish()
     wish = promotion(because) if promote else None
@@ -99,10 +102,10 @@ def calibrate(
     return written
 
 
-def _answers(name: str, golden: list[str], progress: ProgressArtifact) -> str:
+def _answers(name: str, wanted: str, golden: list[str], progress: ProgressArtifact) -> str:
     """Ask a registered judge about the golden texts as if for the first time."""
     files = find_inputs(golden, reader_names())
-    return orchestrated(steps.JUDGE, lambda: answers_now(load_judge(name), files, progress=progress)).uri
+    return orchestrated(steps.JUDGE, lambda: answers_now(load_judge(name), files, progress=progress, wanted=wanted)).uri
 
 
 def _registered(judge: JudgeIdentity | None) -> str:

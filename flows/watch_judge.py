@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prefect import flow
@@ -10,7 +10,7 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.logging import get_run_logger
 
 from core.errors import UnreachableError
-from core.instrument.spec import InstrumentSpec, JudgeIdentity
+from core.instrument.spec import UNKNOWN, InstrumentSpec, JudgeIdentity
 from core.instrument.watched import ANCHORS, LEVEL, TOLERANCE, WatchSpec
 from flows.orchestration import (
     ProgressArtifact,
@@ -23,7 +23,7 @@ from flows.orchestration import (
     show_record,
     tracked_run,
 )
-from flows.pipelines.watching import Watch, run_watch
+from flows.pipelines.watching import Watch, held_against, run_watch
 from tasks import steps
 from tasks.archive import Written
 from tasks.champion import champion_reference
@@ -125,7 +125,7 @@ def _reconciled(
         )
         lines = [_announced_again(item, result["instrument"]) for item in waiting[-1:] if not item.certified]
         if result["verdict"] == "changed":
-            lines.append(_recalibrated(watched, instrument, golden, scores, waiting))
+            lines += _recalibrated(watched, instrument, golden, scores, waiting, tracking_uri)
     except UnreachableError as error:
         get_run_logger().warning("nothing was started: %s", error)
         return [f"nothing was started: {plain_text(error)}"]
@@ -141,16 +141,27 @@ def _announced_again(challenger: Waiting, instrument: str) -> str:
 
 
 def _recalibrated(
-    watched: Watch, instrument: str, golden: list[str], scores: list[str], waiting: Sequence[Waiting]
-) -> str:
+    watched: Watch,
+    instrument: str,
+    golden: list[str],
+    scores: list[str],
+    waiting: Sequence[Waiting],
+    tracking_uri: str | None,
+) -> list[str]:
     """Start one calibration for one change, unless there is or will be one."""
     result = watched.written.document["result"]
     now = JudgeIdentity(**result["judge"])
-    same = [item.uri for item in waiting if item.fingerprint == now.fingerprint]
-    if same:
-        return f"{same[-1]} is a calibration of this judge already, and waits to be promoted"
+    outdated: list[Waiting] = []
+    for item in reversed(waiting):
+        current = _is_current(item, watched, now, tracking_uri)
+        if current:
+            return [f"{item.uri} is a calibration of this judge already, and waits to be promoted"]
+        if current is False:
+            outdated.append(item)
+    told = [f"{item.uri} was made before this judge changed" for item in outdated]
     if watched.can_calibrate is None:
-        return "no calibration was started: nobody here can ask this judge; calibrate it with scores on the golden set"
+        nobody = "nobody here can ask this judge; calibrate it with scores on the golden set"
+        return [*told, f"no calibration was started: {nobody}"]
     parameters: dict[str, Any] = {
         "golden": golden or list(watched.golden), "instrument": instrument,
         "accept_judge": result["fingerprint"] == "differs",
@@ -158,9 +169,30 @@ def _recalibrated(
     if watched.can_calibrate == "scores":
         parameters["scores"] = scores
     else:
-        asked = {"name": now.name, "version": now.version, "fingerprint": now.fingerprint}
-        # Answers that are cached under a fingerprint that did not change are those from before the change.
-        parameters |= {"judge": asked, "fresh": result["fingerprint"] != "differs"}
+        parameters |= _asked(result, now, waiting)
     anchors = (result["anchors"] or {}).get("sha256", "")
-    key = change_key(result["calibration"], now, anchors)
-    return orchestrated(steps.START, lambda: start_calibration(parameters, key)).told
+    key = change_key(result["calibration"], now, anchors, outdated[0].calibration if outdated else "")
+    return [*told, orchestrated(steps.START, lambda: start_calibration(parameters, key)).told]
+
+
+def _is_current(challenger: Waiting, watched: Watch, now: JudgeIdentity, tracking_uri: str | None) -> bool | None:
+    """Whether a challenger is of the judge as it is now, or was made before a change that its name does not show.
+
+    None where that cannot be said, and for one of another judge.
+    """
+    if challenger.judge != now:
+        return None
+    held = orchestrated(steps.HOLD, lambda: held_against(watched.written, challenger.uri, tracking_uri))
+    known = UNKNOWN not in (now.name, now.version, now.fingerprint)
+    if held == "same" or (held == "insufficient" and known):
+        return True
+    return False if held == "changed" else None
+
+
+def _asked(result: Mapping[str, Any], now: JudgeIdentity, waiting: Sequence[Waiting]) -> dict[str, Any]:
+    """Name the judge that is to run, anew where answers from before the change can be kept under its fingerprint."""
+    before = {result["calibrated_judge"]["fingerprint"], *(item.judge.fingerprint for item in waiting)}
+    return {
+        "judge": {"name": now.name, "version": now.version, "fingerprint": now.fingerprint},
+        "fresh": result["fingerprint"] != "differs" or now.fingerprint in before,
+    }

@@ -12,13 +12,13 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from core.data.golden import GoldenSet
-from core.errors import InputError
+from core.errors import UnknownJudgeError
 from core.inference.trend import MAX_VALUES
 from core.instrument.anchors import Anchors, choose_anchors
 from core.instrument.calibrated import kind_of
 from core.instrument.golden_table import GoldenScores, GoldenTable
 from core.instrument.identity import judge_of_scores
-from core.instrument.spec import JudgeIdentity
+from core.instrument.spec import UNKNOWN, JudgeIdentity
 from core.instrument.watched import Watched
 from core.records import FileReference, build
 from tasks.archive import FoundCalibration, find_record, load_record, records_folder
@@ -101,10 +101,16 @@ def _judge_of(brought: Found, expected: JudgeIdentity, where: str) -> JudgeIdent
 
 
 def installed(name: str) -> Judge | None:
-    """Return the judge that is registered here under a name; None if there is none."""
+    """Return the judge that is registered here under a name; None if there is none.
+
+    Raises
+    ------
+    InputError
+        There is one, and its settings do not make a judge.
+    """
     try:
         return load_judge(name)
-    except InputError:
+    except UnknownJudgeError:
         return None
 
 
@@ -141,15 +147,20 @@ def ask_again(
 
 
 def answers_now(
-    worker: Judge, files: Sequence[InputFile], trace_ids: Sequence[str] | None = None, progress: Progress = no_progress
+    worker: Judge,
+    files: Sequence[InputFile],
+    trace_ids: Sequence[str] | None = None,
+    progress: Progress = no_progress,
+    *,
+    wanted: str = UNKNOWN,
 ) -> InputFile:
-    """Ask a judge about the texts of golden files; see `ask_again`."""
+    """Ask a judge, of the `wanted` version, about the texts of golden files; see `ask_again`."""
     _, reader, _ = load_golden(files, categories=None, slices=())
     texts = reader.texts().rename(columns={"trace": "trace_id"})
     if trace_ids is not None:
         texts = texts[texts["trace_id"].isin(set(trace_ids))]
     with tempfile.TemporaryDirectory(prefix="assay-") as name:
-        table = judge_table(worker, texts, None, progress).table
+        table = judge_table(worker, texts, None, progress, wanted=wanted).table
         scores = table.select(["trace_id", "turn", "state", *worker.categories, "judge", "judge_fingerprint"])
         return _kept(scores, Path(name) / "answers.parquet")
 
@@ -204,7 +215,10 @@ def earlier_watches(found: FoundCalibration, anchors: Anchors, tracking_uri: str
     return Earlier(watches=tuple(watches), references=tuple(named), n=len(logged))
 
 
-def change_key(calibration: str, judge: JudgeIdentity, anchors: str) -> str:
-    """Name a change once: what the calibration was, who the judge is now, and what was asked."""
-    content = "\n".join((calibration, judge.name, judge.version, judge.fingerprint, anchors))
+def change_key(calibration: str, judge: JudgeIdentity, anchors: str, outdated: str = "") -> str:
+    """Name a change once: what the calibration was, who the judge is now, and what was asked.
+
+    A change after a change under the same name is told from the first by the calibration that it made `outdated`.
+    """
+    content = "\n".join((calibration, judge.name, judge.version, judge.fingerprint, anchors, outdated))
     return f"watch-{hashlib.sha256(content.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"

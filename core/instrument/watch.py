@@ -188,7 +188,7 @@ def _compared(bare: Watched, pairs: _Pairs, anchors: Anchors, spec: WatchSpec, e
         sha256=anchors.sha256,
     )
     decay = _decay(composite, summary, spec, earlier)
-    causes = (*bare.causes, *_causes(shifts, decay))
+    causes = (*bare.causes, *_causes(shifts, composite, decay, spec))
     unanswered = pairs.n_unscored > spec.error_budget * n_anchors
     still = composite.positives.verdict == composite.negatives.verdict == "same" and not unanswered
     watched = replace(
@@ -247,14 +247,29 @@ def _pairs_that_tell(shift: PairedShift, mean_square: float, spec: WatchSpec) ->
     return max(shift.n + 1, wanted)
 
 
-def _causes(shifts: Mapping[tuple[str | None, Part], WatchedShift], decay: Decay) -> Iterator[Cause]:
+def _causes(
+    shifts: Mapping[tuple[str | None, Part], WatchedShift], composite: WatchedQuantity, decay: Decay, spec: WatchSpec
+) -> Iterator[Cause]:
     changed = {part for (_, part), shift in shifts.items() if shift.verdict == "changed"}
     if changed & {"positives", "negatives"}:
         yield "decisions"
     if changed & set(SCORES):
         yield "scores"
-    if decay.positives.found or decay.negatives.found:
+    if any(not small for _, small in _trends(composite, decay, spec)):
         yield "trend"
+
+
+def _trends(composite: WatchedQuantity, decay: Decay, spec: WatchSpec) -> Iterator[tuple[str, bool]]:
+    """Yield the anchors that have a trend, and whether it has led to less than half the tolerance so far.
+
+    A test of order alone finds one anchor that flips for good, if it is repeated often enough.
+    """
+    for what, trend, row in (
+        ("violating", decay.positives, composite.positives),
+        ("harmless", decay.negatives, composite.negatives),
+    ):
+        if trend.found:
+            yield what, row.shift is None or abs(row.shift) < spec.tolerance / 2.0
 
 
 def _decay(composite: WatchedQuantity, summary: AnchorSummary, spec: WatchSpec, earlier: Sequence[Watched]) -> Decay:
@@ -301,6 +316,9 @@ def _notes(watched: Watched, needed: int | None, spec: WatchSpec, *, unanswered:
         for what, there in (("violating", anchors.available_positive), ("harmless", anchors.available_negative)):
             if there < half:
                 yield f"the golden set has {there} {what} traces that can be anchors; {half} are needed"
+    if watched.composite is not None and watched.decay is not None:
+        for what in (what for what, small in _trends(watched.composite, watched.decay, spec) if small):
+            yield f"{what} anchors have a trend that has led to less than half the tolerance so far: no change yet"
     unsure = [name for name, row in watched.categories.items() if not _settled(row)]
     if watched.verdict == "same" and unsure:
         yield f"of the composite; too few anchors to say it of each class of {', '.join(unsure)} alone"

@@ -11,7 +11,7 @@ from core.instrument.calibration import calibrate
 from core.instrument.declared import declared_calibration
 from core.instrument.golden_table import GoldenTable
 from core.instrument.identity import judge_of_scores
-from core.instrument.spec import DeclaredSpec, InstrumentSpec, JudgeIdentity, settled
+from core.instrument.spec import UNKNOWN, DeclaredSpec, InstrumentSpec, JudgeIdentity, settled
 from core.records import FileReference
 from tasks import steps
 from tasks.archive import Derived, Written, sealed, write_record
@@ -46,10 +46,11 @@ def derive_calibration(
     progress: Progress = no_progress,
     run: Runner = direct,
     ask: bool = True,
+    wanted: str = UNKNOWN,
 ) -> tuple[Derived, GoldenTable]:
     """Calibrate from files; everything that the record's id covers, and the table behind it.
 
-    Without `ask`, a judge that asks a service is taken at its kept answers.
+    Without `ask`, a judge that asks a service is taken at its kept answers; they are of the `wanted` version.
     """
     spec = settled(spec)
     if judge_name is not None and spec.kind == "detections":
@@ -80,7 +81,10 @@ def derive_calibration(
         _accepted(spec, judge, accept_judge)  # before anything is paid for
         source = "ran"
         texts = reader.texts().rename(columns={"trace": "trace_id"})
-        judgement = run(steps.JUDGE, lambda: judge_table(worker, texts, settings().cache_dir, progress, ask=ask))
+        judgement = run(
+            steps.JUDGE,
+            lambda: judge_table(worker, texts, settings().cache_dir, progress, ask=ask, wanted=wanted),
+        )
         judge = judgement.judge
         accepted = _accepted(spec, judge, accept_judge)  # its answers may be the first to say its version
         names = [name for name in golden.categories if name in worker.categories]
@@ -120,6 +124,7 @@ def run_calibration(
     progress: Progress = no_progress,
     run: Runner = direct,
     reuse: bool = False,
+    wanted: str = UNKNOWN,
 ) -> Written:
     """Calibrate and write the record with its golden maxima.
 
@@ -136,6 +141,8 @@ def run_calibration(
         Who carries out the steps.
     reuse : bool
         Whether a record from the result cache will do.
+    wanted : str
+        The version of the judge that is to run, for one whose answers tell it.
     """
     if confidence_level is not None:
         spec = replace(spec, confidence_level=confidence_level)
@@ -145,8 +152,9 @@ def run_calibration(
 
     def compute(folder: Path) -> Result:
         derived, table = derive_calibration(
-            golden_files, score_files, judge, spec, accept_judge=accept_judge, progress=progress, run=run
-        )
+            golden_files, score_files, judge, spec,
+            accept_judge=accept_judge, progress=progress, run=run, wanted=wanted,
+        )  # fmt: skip
         maxima = folder / "golden_maxima.parquet"
         rows = write_golden_maxima(table, maxima)
         return Result(document=sealed(derived), outputs=(("golden_maxima", maxima, rows),))

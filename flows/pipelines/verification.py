@@ -123,6 +123,7 @@ def _derive(document: Document, finder: InputFinder, progress: Progress) -> Deri
             accept_judge=True,
             progress=progress,
             ask=False,
+            wanted=document["result"]["judge"]["version"],
         )[0]
     if kind == "assay.plan":
         planned_with = finder.calibration(inputs) if inputs else None

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from core.errors import InputError
+from core.errors import InputError, RecordError
 from core.instrument.anchors import Anchors
 from core.instrument.golden_table import GoldenTable
 from core.instrument.spec import JudgeIdentity
 from core.instrument.watch import identity_change, watch
-from core.instrument.watched import Watched, WatchSpec
+from core.instrument.watched import Verdict, Watched, WatchSpec
 from core.records import Document, FileReference, build
 from tasks import steps
 from tasks.archive import Derived, FoundCalibration, Written, find_calibration, sealed, write_record
@@ -186,7 +186,7 @@ def _now(
         ids = [table.trace_ids[row] for row in anchors.rows]
         file = run(steps.ASK_AGAIN, lambda: ask_again(worker, found, ids, progress))
         answers = run(steps.READ_SCORES, lambda: read_answers([file], found, table))
-        return Now(judge=here, answers=answers, can_calibrate="judge")
+        return Now(judge=answers.judge, answers=answers, can_calibrate="judge")  # its answers may tell its version
     except InputError as error:
         if identity_change(found.calibration.judge, here) != "differs":
             raise
@@ -203,10 +203,48 @@ def watched_again(document: Document, finder: InputFinder) -> Derived:
     table = None if maxima is None else golden_table(found, maxima)
     answers = None
     if table is not None:
-        kinds = ("scores", "detections")
-        files = [file for kind in kinds for file in finder.files(inputs, kind)]
-        answers = read_answers(files, found, table)
+        answers = read_answers(_answer_files(inputs, finder), found, table)
     return derive_watch(found, table, maxima, answers, spec, _earlier(spec, inputs, finder))
+
+
+def _answer_files(inputs: Sequence[Any], finder: InputFinder) -> list[InputFile]:
+    return [file for kind in ("scores", "detections") for file in finder.files(inputs, kind)]
+
+
+def held_against(watched: Written, reference: str, tracking_uri: str | None = None) -> Verdict | None:
+    """Hold the answers of a watch against what another calibration stored.
+
+    Parameters
+    ----------
+    watched : Written
+        The watch.
+    reference : str
+        To a calibration of the same judge.
+    tracking_uri : str, optional
+        Where it leads.
+
+    Returns
+    -------
+    {'same', 'changed', 'insufficient'} or None
+        ``insufficient`` for a watch without answers; None where the calibration has none that they could be held
+        against.
+    """
+    document = watched.document
+    if document["result"]["anchors"] is None:
+        return "insufficient"
+    spec = build_spec(document["spec"], WatchSpec, "the record's spec")
+    try:
+        found = find_calibration(reference, tracking_uri)
+        maxima = find_golden_maxima(found, tracking_uri)
+        if maxima is None or not found.calibration.composite.categories:
+            return None
+        table = golden_table(found, maxima)
+        answers = read_answers(_answer_files(document["inputs"], InputFinder(watched.path, ())), found, table)
+    except (InputError, RecordError):
+        return None
+    # All traces that were answered take part, and that the others were not asked about is no failure.
+    every = replace(spec, anchors=max(spec.anchors, len(table.trace_ids)), error_budget=1.0, earlier=(), look=1)
+    return watch(found.calibration, table, answers.scores, every).verdict
 
 
 def _earlier(spec: WatchSpec, inputs: Sequence[Any], finder: InputFinder) -> Earlier:

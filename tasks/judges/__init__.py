@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, cast, runtime_checkable
 
-from core.errors import InputError
+from core.errors import InputError, UnknownJudgeError
 
 GROUP = "assay.judges"
 FAILURES = ("judge_error", "unscored")
@@ -258,14 +258,15 @@ def load_judge(name: str, *, rubric: Path | None = None) -> Judge:
 
     Raises
     ------
+    core.errors.UnknownJudgeError
+        No judge has that name; the message lists those that are registered.
     core.errors.InputError
-        When no judge has that name (the message lists those that are registered), or it takes no rubric, or its
-        settings do not make a judge.
+        It takes no rubric, or its settings do not make a judge.
     """
     registered = {entry.name: entry for entry in importlib.metadata.entry_points(group=GROUP)}
     if name not in registered:
         known = ", ".join(sorted(registered)) or "none"
-        raise InputError.of(f"judge {name!r}", f"no such judge is registered ({GROUP}: {known})")
+        raise UnknownJudgeError.of(f"judge {name!r}", f"no such judge is registered ({GROUP}: {known})")
     make = registered[name].load()
     if rubric is None:
         return cast(Judge, make())

@@ -1,8 +1,8 @@
 """The answers of one judge that were paid for, kept one by one in a file that only grows.
 
-One file a fingerprint. Each line is written with one call of the system, so a process that is killed loses no answer
-that it has taken; a line that is torn all the same (a full disk) is passed over, and its text asked again. The key
-stands at the front of a line, so that a run over a few texts reads past the others without parsing them.
+One file a fingerprint and model. Each line is written with one call of the system, so a process that is killed loses no
+answer that it has taken; a line that is torn all the same (a full disk) is passed over, and its text asked again. The
+key stands at the front of a line, so that a run over a few texts reads past the others without parsing them.
 """
 
 from __future__ import annotations

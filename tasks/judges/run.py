@@ -101,9 +101,10 @@ class _Inquiry:
     """One run of a judge that asks a service: what is known, what is to be asked, what has come."""
 
     def __init__(
-        self, judge: AskingJudge, texts: Sequence[str], journal: Journal, progress: Progress, *, keep: bool
+        self, judge: AskingJudge, texts: Sequence[str], journal: Journal, progress: Progress, *, keep: bool, wanted: str
     ) -> None:
         self._judge, self._journal, self._progress, self._keep = judge, journal, progress, keep
+        self._wanted = wanted
         self._digests = [text_digest(text) for text in texts]
         self._times = Counter(self._digests)
         self._text_of = dict(zip(self._digests, texts, strict=True))
@@ -156,7 +157,10 @@ class _Inquiry:
             self._progress(self._times[question.digest])
 
     def _same_model(self, model: str | None) -> None:
-        if self._journal.is_new or model == self._journal.model:
+        if self._journal.is_new:
+            self._as_wanted(model or self._judge.model)
+            return
+        if model == self._journal.model:
             return
         raise InputError.of(
             f"judge {self._judge.name}",
@@ -165,10 +169,12 @@ class _Inquiry:
             f"{self._judge.model!r}; an instrument that was calibrated with the other has to be calibrated again",
         )
 
-    @property
-    def version(self) -> str:
-        """The model that the answers are of: as the service names it, else as it was asked for."""
-        return UNKNOWN if self._journal.is_new else self._journal.model or self._judge.model
+    def _as_wanted(self, told: str) -> None:
+        if self._wanted not in (UNKNOWN, told):
+            raise InputError.of(
+                f"judge {self._judge.name}",
+                f"version {self._wanted} is asked for, and the service answers as {told}: that is another judge",
+            )
 
     def verdicts(self) -> list[Verdict]:
         """Return the verdict on each text, in order."""
@@ -186,12 +192,12 @@ class _Inquiry:
 
 
 def _inquired(
-    judge: AskingJudge, texts: Sequence[str], cache_dir: Path, progress: Progress, *, ask: bool, keep: bool
+    judge: AskingJudge, texts: Sequence[str], cache_dir: Path, progress: Progress, *, ask: bool, keep: bool, wanted: str
 ) -> tuple[list[Verdict], str, JudgingReport]:
     """Return verdicts in order, the version that the answers tell, and how it went (without counts)."""
-    path = cache_dir / "verdicts" / f"{judge.fingerprint}.jsonl"
+    path = _journal_of(judge, cache_dir / "verdicts", wanted)
     with Journal.opened(path, judge.fingerprint, judge.categories, set(map(text_digest, texts))) as journal:
-        inquiry = _Inquiry(judge, texts, journal, progress, keep=keep)
+        inquiry = _Inquiry(judge, texts, journal, progress, keep=keep, wanted=wanted)
         if inquiry.questions and not ask:
             raise InputError.of(
                 f"judge {judge.name}",
@@ -206,11 +212,32 @@ def _inquired(
             cost=None if judge.prices is None else judge.prices.of(inquiry.traffic),
             variances=inquiry.variances(),
         )
-        return inquiry.verdicts(), inquiry.version, report
+        return inquiry.verdicts(), _version(judge, journal), report
+
+
+def _version(judge: AskingJudge, journal: Journal) -> str:
+    """The model that kept answers are of: as the service named it, else as it was asked for."""
+    return UNKNOWN if journal.is_new else journal.model or judge.model
+
+
+def _journal_of(judge: AskingJudge, folder: Path, wanted: str) -> Path:
+    """One file a fingerprint, of the first model that answered; a later one that is asked for by name has its own."""
+    first = folder / f"{judge.fingerprint}.jsonl"
+    if wanted == UNKNOWN:
+        return first
+    with Journal.opened(first, judge.fingerprint, judge.categories, ()) as journal:
+        kept = _version(judge, journal)
+    return first if kept in (UNKNOWN, wanted) else folder / f"{judge.fingerprint}-{text_digest(wanted)[:16]}.jsonl"
 
 
 def judge_table(
-    judge: Judge, texts: Any, cache_dir: Path | None, progress: Progress = no_progress, *, ask: bool = True
+    judge: Judge,
+    texts: Any,
+    cache_dir: Path | None,
+    progress: Progress = no_progress,
+    *,
+    ask: bool = True,
+    wanted: str = UNKNOWN,
 ) -> Judgement:
     """Score conversations: a wide score table (pyarrow), one row a turn.
 
@@ -224,11 +251,14 @@ def judge_table(
     progress : callable
     ask : bool
         Whether a service may be asked; else only kept answers will do.
+    wanted : str
+        The version that a service's answers have to tell, kept ones among them; ``unknown`` for any.
 
     Raises
     ------
     InputError
-        The judge does not do what a judge does, its service refuses it, or an answer is not kept and may not be asked.
+        The judge does not do what a judge does, its service refuses it or answers as another version, or an answer is
+        not kept and may not be asked.
     UnreachableError
         The judge's service does not answer. What it has answered is kept, where answers are.
     """
@@ -239,7 +269,7 @@ def judge_table(
     with TemporaryDirectory() if cache_dir is None else nullcontext(cache_dir) as folder:
         if isinstance(judge, AskingJudge):
             keep = cache_dir is not None
-            found, version, report = _inquired(judge, shown, Path(folder), progress, ask=ask, keep=keep)
+            found, version, report = _inquired(judge, shown, Path(folder), progress, ask=ask, keep=keep, wanted=wanted)
         else:
             found = list(judged(judge, shown, Path(folder), progress))
     answers = iter(found)

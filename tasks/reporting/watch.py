@@ -126,11 +126,11 @@ def _is_headline(row: Row) -> bool:
 
 
 def _left_out(rows: Sequence[Row]) -> Iterator[str]:
-    """Count the rows of categories that did not change."""
+    """Count the shifts of categories that are no change: up to four a category."""
     verdicts = [row["verdict"].partition(",")[0] for row in rows if not _is_headline(row)]
     if verdicts:
         counted = ", ".join(f"{verdicts.count(name)} {name}" for name in _STYLES if name in verdicts)
-        yield f"categories: {counted}; the record has each"
+        yield f"shifts of categories: {counted}; the record has each"
 
 
 def _table(rows: Sequence[Row]) -> Table:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from core.errors import InputError
-from core.instrument.calibrated import Calibration
+from core.instrument.calibrated import Calibration, kind_of
 from core.instrument.measured import CertificateLink
 from core.instrument.promotion import RULE, PromotionDecision, promotion_decision
+from core.instrument.spec import UNKNOWN, JudgeIdentity
 from core.records import Document, build
-from tasks.archive import find_calibration, find_record, load_record
+from tasks.archive import FoundCalibration, find_calibration, find_record, load_record
 from tasks.tracking import registry
 from tasks.tracking.connection import connected
 from tasks.tracking.outbox import Promotion
@@ -88,11 +89,13 @@ def promote_by_rule(certificate: Document, option: str | None = None) -> Decided
     if standing is None or not standing.is_challenger or standing.version == standing.champion:
         return None
     link = build(CertificateLink, {**certificate["result"], "id": certificate["id"]}, where="certificate")
+    challenger = _found(name, standing.version, uri)
     decision = promotion_decision(
-        _calibration(name, standing.version, uri),
+        challenger.calibration,
         link,
-        None if standing.champion is None else _calibration(name, standing.champion, uri),
-        None if standing.approved is None else _calibration(name, standing.approved, uri),
+        _calibration(name, standing.champion, uri),
+        _calibration(name, standing.approved, uri),
+        corrected=_is_corrected(challenger),
     )
     with connected(uri) as client:
         return Decided(registered=_carried_out(client, name, standing, decision), decision=decision)
@@ -118,8 +121,18 @@ def _approved(versions: Sequence[Any]) -> str | None:
     return None if newest is None else str(newest.version)
 
 
-def _calibration(name: str, version: str, uri: str) -> Calibration:
-    return find_calibration(f"models:/{name}/{version}", uri).calibration
+def _found(name: str, version: str, uri: str) -> FoundCalibration:
+    return find_calibration(f"models:/{name}/{version}", uri)
+
+
+def _calibration(name: str, version: str | None, uri: str) -> Calibration | None:
+    return None if version is None else _found(name, version, uri).calibration
+
+
+def _is_corrected(found: FoundCalibration) -> bool:
+    """Whether optimism was taken off; a detector and declared rates have no thresholds that were chosen here."""
+    method = found.document["spec"].get("optimism", {}).get("method")
+    return method != "none" or kind_of(found.calibration) == "detections"
 
 
 def _carried_out(client: Any, name: str, standing: _Standing, decision: PromotionDecision) -> Registered:
@@ -181,15 +194,14 @@ class Waiting:
     ----------
     uri : str
         ``models:/NAME/VERSION``.
-    fingerprint : str
-        Of its judge.
+    judge : JudgeIdentity
     calibration : str
         Its id.
     certified : bool
     """
 
     uri: str
-    fingerprint: str
+    judge: JudgeIdentity
     calibration: str
     certified: bool
 
@@ -220,9 +232,13 @@ def waiting_challengers(name: str, champion: str, option: str | None = None) -> 
     return [
         Waiting(
             uri=f"models:/{name}/{item.version}",
-            fingerprint=item.tags.get("judge.fingerprint", ""),
+            judge=_judge(item.tags),
             calibration=item.tags.get("record.id", ""),
             certified="certificate.id" in item.tags,
         )
         for item in sorted(newer, key=lambda item: int(item.version))
     ]
+
+
+def _judge(tags: Mapping[str, str]) -> JudgeIdentity:
+    return replace(JudgeIdentity.of(tags.get("judge", "")), fingerprint=tags.get("judge.fingerprint", UNKNOWN))

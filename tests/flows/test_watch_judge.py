@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from core.errors import InputError, UnreachableError
+from core.errors import InputError, UnknownJudgeError, UnreachableError
 from core.instrument.spec import JudgeIdentity
 from core.instrument.watched import WatchSpec
+from flows.pipelines.calibration import run_calibration
 from flows.pipelines.watching import run_watch
 from tasks.judges import Verdict
 from tasks.readers import reader_names
@@ -21,7 +22,9 @@ from tasks.settings import settings
 from tasks.specs import load_instrument
 from tasks.storage import find_inputs
 from tasks.tracking import promotion, track
+from tasks.tracking.promotions import waiting_challengers
 from tasks.watches import answers_now
+from tests.tasks.judges.misbehaving_server import completion, ratings, running
 
 TEXTS = 80
 
@@ -58,7 +61,7 @@ def guard(monkeypatch: pytest.MonkeyPatch) -> Guard:
 
 def _registered(guard: Guard, name: str) -> Guard:
     if name != guard.name:
-        raise InputError.of(f"judge {name!r}", "no such judge is registered")
+        raise UnknownJudgeError.of(f"judge {name!r}", "no such judge is registered")
     return guard
 
 
@@ -89,7 +92,7 @@ def lab(tmp_path: Path, template_store: Path) -> Lab:
     rows = [f"{word}{i},hate,{int(word == 'bad')},{word} {i}" for word in ("bad", "good") for i in range(TEXTS)]
     golden, instrument = tmp_path / "golden.csv", tmp_path / "safety.yaml"
     golden.write_text("\n".join(["trace_id,category,label,text", *rows, ""]))
-    instrument.write_text("name: safety\ncategories: [hate]\noptimism: {method: none}\n")
+    instrument.write_text("name: safety\ncategories: [hate]\noptimism: {resamples: 60}\n")
     store = tmp_path / "mlflow.db"
     store.write_bytes(template_store.read_bytes())
     return Lab(golden=golden, instrument=instrument, store=f"sqlite:///{store}")
@@ -106,11 +109,15 @@ def template_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def calibrated(lab: Lab, *, because: str | None = None) -> Any:
-    """Calibrate the guard and register the result, the champion if there is a reason; without Prefect, for speed."""
-    from flows.pipelines.calibration import run_calibration
-
-    written = run_calibration([str(lab.golden)], [], "guard", load_instrument(lab.instrument))
+def calibrated(
+    lab: Lab, *, because: str | None = None, judge: str = "guard", scores: str | None = None, seed: int | None = None
+) -> Any:
+    """Calibrate a judge and register the result, the champion if there is a reason; without Prefect, for speed."""
+    spec = load_instrument(lab.instrument)
+    if seed is not None:
+        spec = replace(spec, seed=seed)
+    given, named = ([], judge) if scores is None else ([scores], None)
+    written = run_calibration([str(lab.golden)], given, named, spec)
     track(written, lab.store, register=True, promotion=None if because is None else promotion(because))
     return written
 
@@ -283,6 +290,152 @@ def test_an_outage_of_the_prefect_server_is_told_and_the_watch_stands(
     run = run_of("watch_judge")
     assert run["state_type"] == "COMPLETED"
     assert "nothing was started" in artifacts(run)["watch"]
+
+
+# --- one change, one calibration: without Prefect ---------------------------------------------------------------------
+
+
+def reconciled(lab: Lab, monkeypatch: pytest.MonkeyPatch, scores: str | None = None) -> list[str]:
+    """Watch the champion, and do what the flow does then."""
+    from flows.watch_judge import _recalibrated
+
+    monkeypatch.setattr("flows.watch_judge.orchestrated", lambda _, work: work())
+    given = [] if scores is None else [scores]
+    found = run_watch("models:/safety@champion", scores=given, spec=WatchSpec(tolerance=0.08), tracking_uri=lab.store)
+    result = found.written.document["result"]
+    assert result["verdict"] == "changed"
+    waiting = waiting_challengers("safety", result["calibration"], lab.store)
+    return _recalibrated(found, str(lab.instrument), [], given, waiting, lab.store)
+
+
+def asked_anew(lab: Lab, guard: Guard) -> str:
+    return answers_now(guard, find_inputs([str(lab.golden)], reader_names())).uri
+
+
+def test_a_challenger_from_before_a_silent_change_is_no_calibration_of_the_judge_and_each_change_starts_one(
+    lab: Lab, guard: Guard, started: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calibrated(lab, because="the first one")
+    calibrated(lab, seed=7)
+    guard.misses = 0.3
+    for _ in range(2):
+        told, *_ = reconciled(lab, monkeypatch)
+        assert told == "models:/safety/2 was made before this judge changed"
+    calibrated(lab, scores=asked_anew(lab, guard))
+    (told,) = reconciled(lab, monkeypatch)
+    assert told == "models:/safety/3 is a calibration of this judge already, and waits to be promoted"
+    guard.misses = 0.7
+    told, *_ = reconciled(lab, monkeypatch)
+    assert told == "models:/safety/3 was made before this judge changed"
+    first, again, second = (key for _, key in started)
+    assert first == again != second
+    assert all(parameters["fresh"] for parameters, _ in started)
+
+
+def test_answers_are_asked_anew_under_a_fingerprint_that_a_challenger_has_had(
+    lab: Lab, guard: Guard, started: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calibrated(lab, because="the first one")
+    guard.fingerprint = "e" * 64
+    calibrated(lab)
+    assert "models:/safety/2 is a calibration of this judge already" in reconciled(lab, monkeypatch)[0]
+    guard.misses = 0.3
+    assert "was made before this judge changed" in reconciled(lab, monkeypatch)[0]
+    ((parameters, _),) = started
+    assert (parameters["fresh"], parameters["accept_judge"]) == (True, True)
+
+
+def test_the_challenger_of_another_vendor_is_none_of_this_judge_though_neither_has_a_fingerprint(
+    lab: Lab, guard: Guard, started: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def scores(judge: str, misses: float) -> str:
+        guard.misses = misses
+        texts = [f"{word} {i}" for word in ("bad", "good") for i in range(TEXTS)]
+        rows = [
+            f"{text.replace(' ', '')},hate,{verdict.scores['hate']},{judge}"
+            for text, verdict in zip(texts, guard.score(texts), strict=True)
+        ]
+        path = tmp_path / f"{judge}-{misses}.csv"
+        path.write_text("\n".join(["trace_id,category,score,judge", *rows, ""]))
+        return str(path)
+
+    calibrated(lab, scores=scores("ours@1", 0.0), because="the first one")
+    calibrated(lab, scores=scores("vendor@1", 0.3))
+    (told,) = reconciled(lab, monkeypatch, scores("ours@1", 0.3))
+    assert "a calibration was started" in told
+    calibrated(lab, scores=scores("ours@1", 0.3), seed=7)
+    (told,) = reconciled(lab, monkeypatch, scores("ours@1", 0.3))
+    assert "models:/safety/3 is a calibration of this judge already" in told
+    assert len(started) == 1
+
+
+# --- a service that moves on to another model -------------------------------------------------------------------------
+
+
+@dataclass
+class Alias:
+    """A language model behind a name that stays; every answer names the model of the day."""
+
+    model: str = "guard-2026-01"
+    asked: int = 0
+
+    def reply(self, asked: Any) -> Any:
+        self.asked += 1
+        flagged = asked.text.startswith("bad") is (int(asked.text.rpartition(" ")[2]) % 9 != 0)
+        return completion(ratings(hate=8 if flagged else 2), model=self.model)
+
+
+@pytest.fixture
+def alias(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Alias]:
+    """Set up the judge `llm` with a real server."""
+    rubric = tmp_path / "rubric.yaml"
+    rubric.write_text(
+        'name: r\nversion: "1"\ncategories: {hate: Demeans.}\ninstructions: Rate.\nscale: [0, 10]\nmodel: guard\n'
+    )
+    made = Alias()
+    with running(made.reply) as service:
+        monkeypatch.setenv("ASSAY_JUDGE_BASE_URL", service.url)
+        monkeypatch.setenv("ASSAY_JUDGE_RUBRIC", str(rubric))
+        settings.cache_clear()
+        yield made
+
+
+def test_a_snapshot_that_answers_tell_is_another_judge_and_is_asked_anew(
+    lab: Lab, alias: Alias, started: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calibrated(lab, because="the first one", judge="llm")
+    alias.model = "guard-2026-06"
+    found = run_watch("models:/safety@champion", tracking_uri=lab.store)
+    result = found.written.document["result"]
+    assert (result["judge"]["version"], result["verdict"], result["causes"]) == (
+        "guard-2026-06", "changed", ["fingerprint"],
+    )  # fmt: skip
+    reconciled(lab, monkeypatch)
+    ((parameters, _),) = started
+    assert parameters["judge"]["version"] == "guard-2026-06"
+    assert (parameters["fresh"], parameters["accept_judge"]) == (True, True)
+    for wanted in ("guard-2026-06", "guard-2026-01"):  # the kept answers are of the latter
+        written = run_calibration([str(lab.golden)], [], "llm", load_instrument(lab.instrument), wanted=wanted)
+        assert written.document["result"]["judge"]["version"] == wanted
+
+
+@pytest.mark.e2e
+def test_the_version_that_was_announced_is_the_one_that_is_calibrated_and_paid_for_once(
+    server: str, lab: Lab, alias: Alias, assay: Any
+) -> None:
+    calibrated(lab, because="the first one", judge="llm")
+    alias.model = "guard-2026-06"
+    judge = JudgeIdentity(name="llm", version="guard-2026-06")
+    for _ in range(2):  # each release that is measured announces it once more
+        written = calibrated_by_flow(lab, judge=judge)
+        assert written.document["result"]["judge"]["version"] == "guard-2026-06"
+        assert alias.asked == 2 * 2 * TEXTS
+    told = assay("verify", str(written.path), "--tracking-uri", lab.store)
+    assert told.code == 0, told.err
+    for fresh in (False, True):
+        with pytest.raises(InputError, match="version guard-2026-05 is asked for, and the service answers as guard-2"):
+            calibrated_by_flow(lab, judge=replace(judge, version="guard-2026-05"), fresh=fresh)
+    assert alias.asked < 2 * 2 * TEXTS + 50  # seen by the first answers
 
 
 # --- from calibration to champion -------------------------------------------------------------------------------------
@@ -476,6 +629,7 @@ def test_the_command_watches_a_record_on_disk_and_says_what_would_tell_more(
         (["--scores", "s.csv", "--judge", "x@1"], 2, "leave --judge out"),
         (["--anchors", "3"], 2, "--anchors"),
         ([], 2, "is not registered here; name its --scores"),
+        (["--judge", "llm@1"], 2, "ASSAY_JUDGE_RUBRIC: is not set"),
     ],
 )
 def test_what_cannot_be_watched_is_told(assay: Any, world: Any, options: list[str], code: int, says: str) -> None:

@@ -103,7 +103,14 @@ def test_a_change_has_one_name_and_every_part_of_it_counts() -> None:
         change_key("c", JudgeIdentity(name="guard", version="2", fingerprint="f"), "a"),
         change_key("c", JudgeIdentity(name="guard", version="1", fingerprint="e"), "a"),
     ]  # fmt: skip
-    assert len({key, *others}) == 5
+    assert len({key, change_key("c", judge, "a", "an outdated one"), *others}) == 6
+
+
+def test_a_judge_that_is_registered_and_not_set_up_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ASSAY_JUDGE_RUBRIC", raising=False)
+    settings.cache_clear()
+    with pytest.raises(InputError, match="ASSAY_JUDGE_RUBRIC: is not set"):
+        installed("llm")
 
 
 def test_a_judge_that_is_not_registered_is_none() -> None:

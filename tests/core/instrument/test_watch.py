@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -236,6 +237,31 @@ def test_a_judge_that_grows_milder_little_by_little_is_found_by_its_trend() -> N
     assert len(last.positives.values) == 13
     assert last.positives.statistic < 0
     assert not last.negatives.found
+
+
+def test_one_anchor_that_flips_for_good_is_a_trend_and_no_change() -> None:
+    rng = np.random.default_rng(1)
+    answers = STEADY.answers(rng)
+    flagged = anchors_of(STEADY, 200).rows[anchors_of(STEADY, 200).truth == 1]
+    maxima = answers.maxima.copy()
+    rows = (row for row in flagged if (answers.maxima[row] >= thresholds()).any())
+    maxima[next(rows)] = 0.0
+    flipped = scores_of(answers.trace_ids, maxima)
+    series: list[Watched] = []
+    for k in range(30):
+        series.append(STEADY.watch(answers if k < 20 else flipped, earlier=tuple(series), tolerance=0.08))
+    last = series[-1]
+    assert last.decay is not None
+    assert last.decay.positives.found
+    assert last.decay.positives.values[-1] == -0.01
+    assert (last.verdict, last.causes) == ("same", ())
+    assert any("violating anchors have a trend that has led to less than half the tolerance" in n for n in last.notes)
+    half = STEADY.watch(flipped, earlier=tuple(series), tolerance=0.02)
+    assert half.causes == ("trend",)
+
+
+def thresholds() -> np.ndarray[Any, Any]:
+    return np.array([STEADY.calibration.categories[name].threshold for name in STEADY.table.categories], float)
 
 
 def test_fewer_than_five_watches_have_no_trend_and_watches_of_other_anchors_do_not_count() -> None:

@@ -114,6 +114,25 @@ def test_tokens_and_cost_are_those_of_this_run_failures_among_them(
     assert run(frame("a 1")).report.cost is None
 
 
+def test_a_version_that_is_wanted_is_kept_beside_the_first_and_another_is_refused_by_the_first_answers(
+    server: MisbehavingServer, run: Run
+) -> None:
+    texts = frame(*(f"a {i}" for i in range(40)))
+    first, later = "judge-x-2026-01-01", "judge-x-2027-01-01"
+    run(texts)
+    assert str(run(texts, wanted=first).judge) == f"llm@{first}"
+    assert len(server.asked) == 40
+    usual = server.usually
+    server.usually = lambda asked: another_model(usual(asked), later)
+    for _ in range(2):
+        assert set(column(run(texts, wanted=later), "judge")) == {f"llm@{later}"}
+        assert len(server.asked) == 80
+    assert str(run(texts).judge) == f"llm@{first}"
+    with pytest.raises(InputError, match=f"version judge-x-2028 is asked for, and the service answers as {later}"):
+        run(texts, wanted="judge-x-2028")
+    assert len(server.asked) < 90
+
+
 # --- paid for once ----------------------------------------------------------------------------------------------------
 
 

@@ -37,7 +37,7 @@ def test_the_verdict_comes_first_and_only_what_matters_has_a_row() -> None:
     assert "SAME guard@1 answers as it did when it was calibrated" in told
     assert "200 anchors, 100 of them violating; the same fingerprint; 0.0% of the decisions are others now" in told
     assert told.count("decisions, ") == 2
-    assert "categories: " in told
+    assert "shifts of categories: 6 same, 2 insufficient; the record has each" in told
 
 
 def test_what_changed_is_named_with_its_cause_and_its_shift() -> None:

@@ -9,6 +9,8 @@ import pytest
 
 from core.errors import InputError
 from core.instrument.promotion import RULE
+from core.instrument.spec import DeclaredRates, DeclaredSpec, InstrumentSpec, JudgeIdentity, OptimismSpec
+from flows.pipelines.calibration import run_calibration, run_declared
 from tasks.archive import Written
 from tasks.tracking import Promotion, track
 from tasks.tracking.connection import connected
@@ -77,6 +79,26 @@ def test_the_rule_and_people_take_turns_and_each_word_is_kept(registry: str, sto
     back = champion(registry)
     assert (back.version, back.tags["promoted_because"], back.tags["promoted_over"]) == (1, "back", "2")
     assert run_tags(registry, back)["promoted_because"] == "back"
+
+
+def test_a_declared_card_and_apparent_rates_are_left_to_a_person(registry: str, story: Story, tmp_path: Path) -> None:
+    rates = DeclaredRates(
+        sensitivity=0.99, n_positive=500, specificity=0.99, n_negative=500, threshold=0.5, source="the vendor's page"
+    )
+    judge = JudgeIdentity(name="vendor", version="1")
+    card = run_declared(
+        DeclaredSpec(name="card", judge=judge, categories={"hate": rates}, composite=rates), output=tmp_path / "d.json"
+    )
+    apparent = run_calibration(
+        [str(story.folder / "golden.csv")], [str(story.folder / "golden-scores.csv")], None,
+        InstrumentSpec(name="apparent", optimism=OptimismSpec(method="none")), output=tmp_path / "a.json",
+    )  # fmt: skip
+    for written, why in ((card, "its rates are declared"), (apparent, "the optimism of its thresholds is not taken")):
+        track(written, registry, register=True)
+        decided = promote_by_rule(certificate(written), registry)
+        assert decided is not None
+        assert not decided.decision.promote
+        assert why in decided.told
 
 
 def test_a_calibration_that_is_not_in_the_registry_is_none_of_the_rules_business(
