@@ -114,6 +114,11 @@ class Settings(BaseSettings):
         """Folder of the notes on records that wait to be uploaded."""
         return self.data_dir / "pending"
 
+    @property
+    def kept_dir(self) -> Path:
+        """Folder of the notes on records that object storage did not take, and that are kept in `records_dir`."""
+        return self.data_dir / "kept"
+
 
 @cache
 def settings() -> Settings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -99,6 +100,15 @@ def test_an_id_that_is_given_is_kept_and_else_each_event_has_its_own(server: Ser
     given = str(uuid.uuid4())
     assert emit(JUDGE_CHANGED, "r", {}, event_id=given).id == given
     assert emit(JUDGE_CHANGED, "r", {}).id != emit(JUDGE_CHANGED, "r", {}).id
+
+
+def test_a_server_that_hangs_is_given_up_in_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "ANSWER_SECONDS", 0.2)
+    server.answer = lambda path, body: time.sleep(1.0) or (204, None)  # type: ignore[method-assign, func-returns-value]
+    began = time.monotonic()
+    with pytest.raises(UnreachableError, match="did not take the event"):
+        emit(JUDGE_CHANGED, "r", {})
+    assert time.monotonic() - began < 0.9
 
 
 def test_an_event_that_the_server_does_not_show_is_an_outage(server: Server) -> None:
