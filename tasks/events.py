@@ -88,7 +88,8 @@ def emit(
     except (httpx.HTTPError, OSError) as error:
         raise UnreachableError(
             f"the Prefect server at {address} did not take the event: {error}\n"
-            "Is it running, and is PREFECT_API_URL its address? Nothing was started; send the event again."
+            "Is it running, with its database, and is PREFECT_API_URL its address? Send the event again later, with "
+            f"--event-id {event['id']}: if it did arrive, it is not taken twice."
         ) from None
     return EmittedEvent(id=str(event["id"]), name=name, resource=resource)
 

@@ -78,7 +78,7 @@ class Settings(BaseSettings):
     )
     records: str | None = None
     cache_bytes: ByteSize = ByteSize(20_000_000_000)
-    s3_timeout: float = Field(default=60.0, gt=0)
+    s3_timeout: float = Field(default=30.0, gt=0)
     s3_attempts: int = Field(default=4, ge=1, le=20)
     s3_addressing: Literal["path", "virtual"] | None = None
     judge_base_url: str | None = None

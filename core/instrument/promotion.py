@@ -38,12 +38,15 @@ def promotion_decision(
     certificate: CertificateLink | None,
     champion: Calibration | None,
     approved: Calibration | None = None,
+    *,
+    corrected: bool = True,
 ) -> PromotionDecision:
     """Decide by the rule whether a challenger becomes champion (SPEC 18.4).
 
-    All of: its composite is ``measured``; its certificate is sufficient, with a coverage of at least .93; it spans
-    all categories that the champion spans; and its J is not below the lower confidence bound of the champion's, nor
-    of that of the last champion that a person approved, so that a judge cannot grow worse step by step.
+    All of: it was measured on a golden set, with the optimism of its thresholds taken off; its composite is
+    ``measured``; its certificate is sufficient, with a coverage of at least .93; it spans all categories that the
+    champion spans; and its J is not below the lower confidence bound of the champion's, nor of that of the last
+    champion that a person approved, so that a judge cannot grow worse step by step.
 
     Parameters
     ----------
@@ -54,6 +57,8 @@ def promotion_decision(
         Without one a person decides: the first judge that speaks for releases is nobody's successor.
     approved : Calibration or None
         The last champion that a person made; the champion itself, where nothing else is known.
+    corrected : bool
+        Whether the optimism of the challenger's thresholds was taken off, or there is none to take off.
 
     Returns
     -------
@@ -68,9 +73,9 @@ def promotion_decision(
     >>> known = declared_calibration(DeclaredSpec(
     ...     name="safety", judge=JudgeIdentity(), categories={"hate": rates}, composite=rates))
     >>> promotion_decision(known, None, None).because
-    'it has no certificate; there is no champion to hold it against'
+    'its rates are declared, not measured here; it has no certificate; there is no champion to hold it against'
     """
-    against = tuple(_objections(challenger, certificate, champion, approved))
+    against = (*_unproven(challenger, corrected=corrected), *_objections(challenger, certificate, champion, approved))
     if against or certificate is None or champion is None:
         return PromotionDecision(promote=False, reasons=against)
     return PromotionDecision(
@@ -82,6 +87,15 @@ def promotion_decision(
             + _figure(champion.composite.youden_j_low),
         ),
     )
+
+
+def _unproven(challenger: Calibration, *, corrected: bool) -> Iterator[str]:
+    """Say what makes a challenger look better than anybody has measured it to be."""
+    source = challenger.calibration_source
+    if source != "golden_set":
+        yield f"its rates are {source}, not measured here" if source == "declared" else f"its rates are {source}"
+    if not corrected:
+        yield "the optimism of its thresholds is not taken off"
 
 
 def _objections(

@@ -21,6 +21,7 @@ _SIGNS = {
     "timed out": "no answer in time",
     "Connection refused": "connection refused",
     "NameResolutionError": "no such host",
+    "too many 50": "it answers every request with a server error; is its database running?",
 }
 
 _ENVIRONMENT = {

@@ -163,7 +163,8 @@ def test_a_server_that_does_not_answer_is_exit_4_with_its_address(
         code, out, err = told(capsys, *command)
     assert (code, out) == (4, "")
     assert "the Prefect server at http://127.0.0.1:9/api did not take the event" in err
-    assert "Is it running, and is PREFECT_API_URL its address?" in err
+    assert "Is it running, with its database, and is PREFECT_API_URL its address?" in err
+    assert "--event-id" in err
     assert "Traceback" not in err
 
 
