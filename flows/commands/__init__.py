@@ -285,8 +285,12 @@ def run_flow(flow: Callable[..., Written], tracking_uri: str | None, **parameter
     _check_prefect()
     try:
         return flow(**parameters)
-    except httpx.HTTPError as error:  # Prefect's own calls alone: whoever else asks by HTTP says what it means
-        told = " ".join(str(error).split()[:40]) or type(error).__name__
+    except Exception as error:
+        # Prefect's own calls alone, perhaps in words of its own: whoever else asks by HTTP says what it means.
+        lost = next((item for item in (error, error.__cause__) if isinstance(item, httpx.HTTPError)), None)
+        if lost is None:
+            raise
+        told = " ".join(str(lost).split()[:40]) or type(lost).__name__
         raise UnreachableError(
             f"the Prefect server was lost on the way: {told}\nRun the command again when it is back: what was computed "
             "is not computed twice, and the record is the same."

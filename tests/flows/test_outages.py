@@ -86,9 +86,13 @@ def test_everything_that_a_measurement_asks_of_a_service_is_tried_again(
     assert outages.survived == ASKING
 
 
-def test_a_prefect_server_that_is_lost_on_the_way_is_an_outage_and_no_bug() -> None:
+@pytest.mark.parametrize("told_by_prefect", [False, True])
+def test_a_prefect_server_that_is_lost_on_the_way_is_an_outage_and_no_bug(told_by_prefect: bool) -> None:
     def lost(**_: Any) -> Written:
-        raise httpx.ConnectError("All connection attempts failed")
+        error = httpx.ConnectError("All connection attempts failed")
+        if told_by_prefect:
+            raise RuntimeError("no slot for the step") from error
+        raise error
 
     with pytest.raises(UnreachableError, match=r"Prefect server was lost on the way: All connection attempts failed\n"):
         run_flow(lost, None)
