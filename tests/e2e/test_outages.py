@@ -127,7 +127,7 @@ def test_longer_than_the_retries_flows_fail_or_keep_what_they_have_and_all_of_it
             state, message = site.ended(measuring)
             tell(f"measurement {state}: {message}")
             assert state == "FAILED"
-            assert "MLflow at http://127.0.0.1" in message
+            assert "cannot be reached" in message  # MLflow, or by the last attempt object storage
             assert site.ended(calibrating)[0] == "COMPLETED"
             tell("calibration COMPLETED")
             state, message = site.ended(simulating)
