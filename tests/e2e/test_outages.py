@@ -201,5 +201,5 @@ def test_a_service_that_hangs_is_given_up(site: Site) -> None:
         with site.stack.hanging(service):
             began = time.monotonic()
             err = site.refused(*command, prefect=service == "prefect", **IMPATIENT)
-            tell(f"{service} hung for {time.monotonic() - began:.0f} s: {err[err.index("error:") :]}")
+            tell(f"{service} hung for {time.monotonic() - began:.0f} s: {err[err.index('error:') :]}")
             assert time.monotonic() - began < HANGING_SECONDS
