@@ -104,7 +104,7 @@ def calibrate(
 
 def _answers(name: str, wanted: str, golden: list[str], progress: ProgressArtifact) -> str:
     """Ask a registered judge about the golden texts as if for the first time."""
-    files = find_inputs(golden, reader_names())
+    files = orchestrated(steps.FIND, lambda: find_inputs(golden, reader_names()))
     return orchestrated(steps.JUDGE, lambda: answers_now(load_judge(name), files, progress=progress, wanted=wanted)).uri
 
 

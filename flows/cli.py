@@ -35,7 +35,7 @@ COMMANDS = {
     "event": "Tell the Prefect server of a changed judge or a released model.",
     "up": "Start the local stack: databases, object storage, MLflow, Prefect and a worker.",
     "doctor": "Say whether all that is configured works, and what to do where it does not.",
-    "sync": "Upload the records that MLflow could not take when they were made.",
+    "sync": "Upload the records that object storage or MLflow could not take when they were made.",
 }
 """Every command, with its line of help; `flows.commands.<name>` holds it."""
 

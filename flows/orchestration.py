@@ -48,7 +48,9 @@ from tasks.tracking.gates import tag_gated
 
 T = TypeVar("T")
 
-RETRY_DELAY_SECONDS = 5.0
+RETRY_DELAYS_SECONDS = [5.0, 30.0]
+"""Before the second attempt and the third: a service that is started again answers some 10 to 20 seconds later."""
+
 PROGRESS_EVERY_SECONDS = 5.0
 SPECS = Path("deployments") / "specs"
 POLICIES = Path("deployments") / "policies"
@@ -69,7 +71,7 @@ def orchestrated(step: Step, work: Callable[[], T]) -> T:
         task_run_name=step.name,
         tags=list(step.tags),
         retries=step.retries,
-        retry_delay_seconds=RETRY_DELAY_SECONDS,
+        retry_delay_seconds=RETRY_DELAYS_SECONDS,
         retry_condition_fn=_may_pass,
         cache_policy=NO_CACHE,
         persist_result=False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import platform
 import tempfile
@@ -22,7 +23,6 @@ from tasks.storage import (
     Place,
     S3Url,
     atomic,
-    check_writable,
     delivered,
     exists,
     folder_for,
@@ -30,6 +30,7 @@ from tasks.storage import (
     pinned,
     place_of,
     read_bytes,
+    write_text,
 )
 
 MAX_RECORD_BYTES = 64_000_000
@@ -81,7 +82,6 @@ def scratch_beside(output: Place | None) -> Iterator[Path]:
     For a record that goes to object storage it is the system's.
     """
     place = output or records_folder() / "record.json"
-    check_writable(place)
     with folder_for(place if isinstance(place, Path) else Path(tempfile.gettempdir(), "record.json")) as beside:
         try:
             folder = tempfile.TemporaryDirectory(dir=beside, prefix=".assay-")
@@ -96,9 +96,9 @@ def scratch_beside(output: Place | None) -> Iterator[Path]:
 def write_record(document: Document, output: Place | None, outputs: Sequence[tuple[str, Path, int]]) -> Written:
     """Write a record and, before it, the data files that belong to it: a record is there only with all of them.
 
-    In object storage a record without a name of its own is written once: its name says its content, so where it is
+    In object storage a record that is named by its id is written once: its name says its content, so where it is
     there already, with its data files, these stay and are returned. What object storage does not take is kept in the
-    user's data folder, and the error says where.
+    user's data folder, with a note by which `deliver` brings it there later, and the error says where.
 
     Parameters
     ----------
@@ -111,26 +111,67 @@ def write_record(document: Document, output: Place | None, outputs: Sequence[tup
     """
     place = output or records_folder() / f"{document['id']}.json"
     about(record=document["id"])
+    if isinstance(place, Path):
+        return _written(document, place, outputs)
     try:
-        return _written(document, place, outputs, once=output is None)
+        written = _written(document, place, outputs, once=place.stem == document["id"])
     except (InputError, UnreachableError) as error:
-        if isinstance(place, Path):
-            raise
-        raise _kept_here(document, outputs, error) from None
+        raise _kept_here(document, place, outputs, error) from None
+    _note_of(document, place).unlink(missing_ok=True)
+    return written
 
 
 def _kept_here(
-    document: Document, outputs: Sequence[tuple[str, Path, int]], error: InputError | UnreachableError
+    document: Document, place: S3Url, outputs: Sequence[tuple[str, Path, int]], error: InputError | UnreachableError
 ) -> AssayError:
     """Keep on this machine what object storage did not take: the work behind it may have been long."""
     kept = settings().records_dir / f"{document['id']}.json"
-    _written(document, kept, outputs, once=True)
+    if not kept.is_file():  # else an earlier attempt has kept it, with its outputs
+        _written(document, kept, outputs)
+    write_text(_note_of(document, place), json.dumps({"record": str(kept), "place": str(place)}) + "\n")
     if isinstance(error, InputError):
         return InputError([*error.problems, Problem(source=str(kept), message="the record is kept here instead")])
-    return UnreachableError(f"{error}\nThe record is kept here instead: {kept}")
+    return UnreachableError(
+        f"{error}\nThe record is kept here instead: {kept}\n"
+        "When the service is back, the same command or `assay sync` brings it there."
+    )
 
 
-def _written(document: Document, place: Place, outputs: Sequence[tuple[str, Path, int]], *, once: bool) -> Written:
+def _note_of(document: Document, place: S3Url) -> Path:
+    address = hashlib.sha256(str(place).encode()).hexdigest()[:8]
+    return settings().kept_dir / f"{document['id']}-{address}.json"
+
+
+def undelivered() -> list[Path]:
+    """Return the notes on records that object storage did not take, in no particular order."""
+    return sorted(settings().kept_dir.glob("*.json"))
+
+
+def deliver(note: Path) -> Written:
+    """Bring a record that was kept here to where it was meant to go; its note goes when it has arrived.
+
+    Raises
+    ------
+    InputError
+        The record is no longer there, or object storage refuses it.
+    RecordError
+        The note is none, or the record was altered.
+    UnreachableError
+        Object storage still cannot be reached.
+    """
+    try:
+        noted = json.loads(note.read_text(encoding="utf-8"))
+        kept, place = Path(noted["record"]), place_of(noted["place"])
+    except (OSError, ValueError, TypeError, KeyError):
+        raise RecordError(f"{note}: not a note of assay") from None
+    document = load_record(kept)
+    outputs = [(item["role"], kept.with_name(Path(item["uri"]).name), item["rows"]) for item in document["outputs"]]
+    return write_record(document, place, outputs)
+
+
+def _written(
+    document: Document, place: Place, outputs: Sequence[tuple[str, Path, int]], *, once: bool = False
+) -> Written:
     named = []
     # The record is opened first, so that it is placed last.
     with atomic(place, once=once) as record, contextlib.ExitStack() as stack:

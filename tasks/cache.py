@@ -22,10 +22,10 @@ from typing import Any
 from core.errors import AssayError
 from core.records import Document, FileReference, digest, plain
 from tasks import steps
-from tasks.archive import Written, dumped, load_record, scratch_beside, write_record
+from tasks.archive import Written, dumped, load_record, records_folder, scratch_beside, write_record
 from tasks.settings import settings
 from tasks.steps import Runner
-from tasks.storage import InputFile, Place, atomic, file_digest
+from tasks.storage import InputFile, Place, S3Url, atomic, check_writable, file_digest
 
 CODE = ("core", "tasks", "flows/pipelines")
 COMPUTING_PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "pyarrow")
@@ -99,6 +99,9 @@ def write_result(key: str | None, compute: Callable[[Path], Result], output: Pla
     output : Path or S3Url, optional
     run : Runner
     """
+    place = output or records_folder()
+    if isinstance(place, S3Url):
+        run(steps.PLACE, lambda: check_writable(place))
     with scratch_beside(output) as folder:
         result = None if key is None else run(steps.RECALL, lambda: _recalled(key, folder))
         if result is None:

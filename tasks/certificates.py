@@ -109,6 +109,8 @@ def find_certificate(
     ------
     RecordError
         What the reference leads to is no certificate, or that of another calibration.
+    UnreachableError
+        Object storage or MLflow, where it may be, cannot be reached.
     """
     if reference == NONE:
         return None
@@ -120,6 +122,8 @@ def find_certificate(
         try:
             for place, uri in search(found, tracking_uri):
                 return read_certificate(load_record(place), place, wanted, uri=uri)
+        except UnreachableError:  # it may be there: without it the record would be another one
+            raise
         except AssayError as error:
             tell(f"a certificate was left out: {error}")
     return None
@@ -194,6 +198,8 @@ def find_golden_maxima(found: FoundCalibration, tracking_uri: str | None = None)
     ------
     InputError
         They are nowhere, or are not those that the record names.
+    UnreachableError
+        Object storage or MLflow, where they may be, cannot be reached.
     """
     if found.calibration.calibration_source == "declared":
         return None
@@ -220,10 +226,7 @@ def find_golden_maxima(found: FoundCalibration, tracking_uri: str | None = None)
 def _logged_maxima(found: FoundCalibration, item: Any, tracking_uri: str | None) -> InputFile | None:
     if resolved_uri(tracking_uri) is None:
         return None
-    try:
-        file = references.fetch_output(str(found.document["id"]), item, tracking_uri)
-    except UnreachableError:
-        return None
+    file = references.fetch_output(str(found.document["id"]), item, tracking_uri)
     return None if file is None else _opened(file)
 
 

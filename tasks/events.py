@@ -24,6 +24,9 @@ GATE_INSUFFICIENT = "assay.gate.insufficient"
 BASELINE_LABEL = "assay.baseline"
 """Label of the resource of a measurement that is to be compared; triggers see labels, not payloads."""
 
+ANSWER_SECONDS = 10.0
+"""Prefect's own client would wait a minute for a server that hangs, six times."""
+
 WAIT_SECONDS = 20.0
 POLL_SECONDS = 0.25
 
@@ -78,14 +81,15 @@ def emit(
     }
     address = _server_address()
     try:
-        with get_client(sync_client=True) as client:
+        with get_client(httpx_settings={"timeout": ANSWER_SECONDS}, sync_client=True) as client:
             if event_id is None or not _shown(client, event_id):
                 client.request("POST", "/events", json=[event]).raise_for_status()
                 _await(client, str(event["id"]))
     except (httpx.HTTPError, OSError) as error:
         raise UnreachableError(
             f"the Prefect server at {address} did not take the event: {error}\n"
-            "Is it running, and is PREFECT_API_URL its address? Nothing was started; send the event again."
+            "Is it running, with its database, and is PREFECT_API_URL its address? Send the event again later, with "
+            f"--event-id {event['id']}: if it did arrive, it is not taken twice."
         ) from None
     return EmittedEvent(id=str(event["id"]), name=name, resource=resource)
 

@@ -78,7 +78,7 @@ class Settings(BaseSettings):
     )
     records: str | None = None
     cache_bytes: ByteSize = ByteSize(20_000_000_000)
-    s3_timeout: float = Field(default=60.0, gt=0)
+    s3_timeout: float = Field(default=30.0, gt=0)
     s3_attempts: int = Field(default=4, ge=1, le=20)
     s3_addressing: Literal["path", "virtual"] | None = None
     judge_base_url: str | None = None
@@ -113,6 +113,11 @@ class Settings(BaseSettings):
     def pending_dir(self) -> Path:
         """Folder of the notes on records that wait to be uploaded."""
         return self.data_dir / "pending"
+
+    @property
+    def kept_dir(self) -> Path:
+        """Folder of the notes on records that object storage did not take, and that are kept in `records_dir`."""
+        return self.data_dir / "kept"
 
 
 @cache

@@ -45,6 +45,7 @@ def direct(step: Step, work: Callable[[], T]) -> T:  # noqa: ARG001 (a runner's 
 
 
 CHOOSE = Step(name="find the calibration", retries=2, tags=("input",))
+PLACE = Step(name="see where the record goes", retries=2, tags=("output",))
 RECALL = Step(name="look into the result cache", tags=("input",))
 FIND = Step(name="find the inputs", retries=2, tags=("input",))
 READ_GOLDEN = Step(name="read the golden set", retries=2, tags=("input",))
@@ -57,7 +58,7 @@ SIMULATE = Step(name="simulate", tags=("core",))
 PLAN = Step(name="plan", tags=("core",))
 MEASURE = Step(name="read, count and measure production", retries=2, tags=("input", "core"))
 FIND_RELEASES = Step(name="find the releases", retries=2, tags=("input",))
-REMEASURE = Step(name="measure the baseline again", tags=("input", "core"))
+REMEASURE = Step(name="measure the baseline again", retries=2, tags=("input", "core"))
 PAIR = Step(name="join the decisions", retries=2, tags=("input",))
 HISTOGRAMS = Step(name="read the scores", retries=2, tags=("input",))
 COMPARE = Step(name="compare", tags=("core",))

@@ -270,6 +270,9 @@ def run_flow(flow: Callable[..., Written], tracking_uri: str | None, **parameter
 
     An address of MLflow may hold a password, and Prefect stores parameters: it goes through the environment.
     """
+    import httpx
+
+    from core.errors import UnreachableError
     from tasks.settings import settings
 
     if tracking_uri is not None:
@@ -280,7 +283,18 @@ def run_flow(flow: Callable[..., Written], tracking_uri: str | None, **parameter
 
         os.environ.update(PREFECT_SWITCHES)
     _check_prefect()
-    return flow(**parameters)
+    try:
+        return flow(**parameters)
+    except Exception as error:
+        # Prefect's own calls alone, perhaps in words of its own: whoever else asks by HTTP says what it means.
+        lost = next((item for item in (error, error.__cause__) if isinstance(item, httpx.HTTPError)), None)
+        if lost is None:
+            raise
+        told = " ".join(str(lost).split()[:40]) or type(lost).__name__
+        raise UnreachableError(
+            f"the Prefect server was lost on the way: {told}\nRun the command again when it is back: what was computed "
+            "is not computed twice, and the record is the same."
+        ) from None
 
 
 def _check_prefect() -> None:

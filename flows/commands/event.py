@@ -8,6 +8,9 @@ from uuid import UUID
 
 import click
 
+RETRIES = 2
+"""A command says within some seconds that the server is out of reach; Prefect's client would try for a minute."""
+
 event_id_option = click.option(
     "--event-id", type=click.UUID, metavar="UUID",
     help="Make a repeated call harmless: the server takes an id once.",
@@ -108,9 +111,12 @@ def _fingerprint(judge: Any) -> str:
 
 
 def _emit(name: str, resource: str, payload: dict[str, Any], event_id: UUID | None) -> None:
+    from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+
     from tasks.events import emit
     from tasks.reporting.terminal import console, words
 
-    event = emit(name, resource, payload, event_id=None if event_id is None else str(event_id))
+    with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: min(RETRIES, PREFECT_CLIENT_MAX_RETRIES.value())}):
+        event = emit(name, resource, payload, event_id=None if event_id is None else str(event_id))
     console().print(words(f"{event.name} taken by the server: {event.id}"), soft_wrap=True)
     console().print(words(json.dumps(payload, ensure_ascii=False), "dim"), soft_wrap=True)

@@ -147,8 +147,7 @@ def run_calibration(
     if confidence_level is not None:
         spec = replace(spec, confidence_level=confidence_level)
     readers = reader_names()
-    golden_files = run(steps.FIND, lambda: find_inputs(golden, readers))
-    score_files = find_inputs(scores, readers)
+    golden_files, score_files = run(steps.FIND, lambda: [find_inputs(named, readers) for named in (golden, scores)])
 
     def compute(folder: Path) -> Result:
         derived, table = derive_calibration(

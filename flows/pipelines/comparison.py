@@ -227,7 +227,8 @@ def run_comparison(
         if not remeasure:
             raise _refusal(baseline, candidate, references)
         remeasured = _remeasured(baseline, candidate, output, progress, tracking_uri, run)
-        baseline = find_release(str(remeasured.path), folders, tracking_uri)
+        again = str(remeasured.path)
+        baseline = run(steps.FIND_RELEASES, lambda: find_release(again, folders, tracking_uri))
     two = run(steps.FIND, lambda: _all_of(baseline, candidate, unpaired, scores, tracking_uri, tell))
     spec = ComparisonSpec(
         confidence_level=confidence_level,

@@ -351,8 +351,9 @@ def run_measurement(
         certified = run(steps.CERTIFY, lambda: find_certificate(found, certificate, tracking_uri, tell))
     elif certificate not in (None, NONE):
         raise InputError.of("measure", "a certificate belongs to a calibration, and none is named")
-    inputs = run(steps.FIND, lambda: find_inputs(files, readers))
-    reports, label_files = find_inputs(reported, readers), find_inputs(labels, readers)
+    inputs, reports, label_files = run(
+        steps.FIND, lambda: [find_inputs(named, readers) for named in (files, reported, labels)]
+    )
     if label_files and found is None:
         raise InputError.of("measure", "labels of production are held against a calibration, and there is none")
     if found is not None:

@@ -89,6 +89,7 @@ _TUNING = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # eight processes for jobs that assay does not give it
     "MLFLOW_WORKERS": "2",
+    "PREFECT_CLIENT_RETRY_EXTRA_CODES": "500",  # what a Prefect server answers while its database is down
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",  # the least that Prefect takes; a silent run is Crashed after three
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",

@@ -88,7 +88,8 @@ def _failed(url: S3Url | str, error: Exception, endpoint: str) -> AssayError:
         return BrokenOffError(f"{url}: the service{where} broke off before the object's end")
     if isinstance(error, boto.HTTPClientError | boto.ConnectionError):
         return UnreachableError(
-            f"{url}: the service{where} cannot be reached ({type(error).__name__}); is AWS_ENDPOINT_URL right?"
+            f"{url}: the service{where} cannot be reached ({type(error).__name__}); is it running, and is "
+            "AWS_ENDPOINT_URL its address?"
         )
     if isinstance(error, ValueError) and not isinstance(error, boto.BotoCoreError):
         return InputError.of(str(url), "boto3 cannot work with this set-up: is AWS_ENDPOINT_URL a URL?")

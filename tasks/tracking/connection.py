@@ -21,6 +21,7 @@ _SIGNS = {
     "timed out": "no answer in time",
     "Connection refused": "connection refused",
     "NameResolutionError": "no such host",
+    "too many 50": "it answers every request with a server error; is its database running?",
 }
 
 _ENVIRONMENT = {
@@ -67,7 +68,7 @@ def connected(uri: str) -> Iterator[Any]:
                 database.parent.mkdir(parents=True, exist_ok=True)
             yield MlflowClient(tracking_uri=uri, registry_uri=uri)
         except (MlflowException, RequestException, SQLAlchemyError, OSError, ModuleNotFoundError) as error:
-            raise UnreachableError(f"{shown}: {_reason(error)}") from None  # it may hold the password
+            raise UnreachableError(f"MLflow at {shown}: {_reason(error)}") from None  # it may hold the password
 
 
 def experiment_id(client: Any, uri: str, name: str) -> str:
@@ -92,7 +93,9 @@ def _probe(uri: str) -> None:
             port = urlsplit(uri).port or _PORTS.get(urlsplit(uri).scheme.partition("+")[0])
             socket.create_connection((host, port or 5432), timeout=PROBE_SECONDS).close()
     except (OSError, ValueError) as error:
-        raise UnreachableError(f"{uri}: cannot be reached: {_reason(error)}") from None
+        raise UnreachableError(
+            f"MLflow at {uri} cannot be reached: {_reason(error)}; is it running, and is this its address?"
+        ) from None
 
 
 def _ask(uri: str) -> None:

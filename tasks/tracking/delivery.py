@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from core.errors import AssayError, UnreachableError
-from tasks.archive import Written
-from tasks.storage import pinned
+from tasks.archive import Written, deliver, undelivered
+from tasks.storage import Place
 from tasks.tracking import outbox, registry
 from tasks.tracking.audits import log_audit
 from tasks.tracking.calibrations import log_calibration
@@ -70,10 +70,7 @@ def track(written: Written, uri: str, *, register: bool = False, promotion: Prom
     UnreachableError
         MLflow did not take it. Record and note are kept; the message says where, and what to do.
     """
-    upload = Upload(
-        document=written.document, record=str(pinned(written.path)), uri=uri, register=register, promotion=promotion
-    )
-    upload = outbox.put(upload)
+    upload = outbox.put(_upload(written, uri, register=register, promotion=promotion))
     try:
         tracked = _delivered(upload)
     except UnreachableError as error:
@@ -82,6 +79,11 @@ def track(written: Written, uri: str, *, register: bool = False, promotion: Prom
         ) from None
     outbox.drop(outbox.note_of(upload.id, uri))
     return tracked
+
+
+def _upload(written: Written, uri: str, *, register: bool = False, promotion: Promotion | None = None) -> Upload:
+    place = written.path.resolve() if isinstance(written.path, Path) else written.path
+    return Upload(document=written.document, record=str(place), uri=uri, register=register, promotion=promotion)
 
 
 def _delivered(upload: Upload) -> Tracked:
@@ -109,24 +111,36 @@ class Synced:
 
     Attributes
     ----------
+    stored : tuple of S3Url
+        Where object storage has taken records that it had not taken before.
     tracked : tuple of Tracked
     failed : tuple of (Path, str)
         Notes that still wait, with the reason.
     """
 
+    stored: tuple[Place, ...]
     tracked: tuple[Tracked, ...]
     failed: tuple[tuple[Path, str], ...]
 
 
 def sync(option: str | None = None) -> Synced:
-    """Upload every record that waits, oldest first.
+    """Bring every record that waits where it was meant to go: to object storage, then to MLflow, oldest first.
 
     Parameters
     ----------
     option : str, optional
-        Where to, instead of where each was meant to go.
+        MLflow's address, instead of where each was meant to go.
     """
     failed: list[tuple[Path, str]] = []
+    stored: list[Place] = []
+    for note in undelivered():
+        try:
+            written = deliver(note)
+        except AssayError as error:
+            failed.append((note, str(error)))
+            continue
+        stored.append(written.path)
+        _put(written, option)
     uploads: list[tuple[Path, Upload]] = []
     for note in outbox.pending():
         try:
@@ -145,7 +159,14 @@ def sync(option: str | None = None) -> Synced:
         except UnreachableError as error:
             down[uri] = str(error)
             failed.append((note, str(error)))
-    return Synced(tracked=tuple(tracked), failed=tuple(failed))
+    return Synced(stored=tuple(stored), tracked=tuple(tracked), failed=tuple(failed))
+
+
+def _put(written: Written, option: str | None) -> None:
+    """Note that a record which object storage did not take has not been in MLflow either."""
+    uri = tracking_uri(option)
+    if uri is not None and (upload := _upload(written, uri)).kind in _LOGS:
+        outbox.put(upload)
 
 
 def _with_credentials(noted: str) -> str:

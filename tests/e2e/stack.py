@@ -22,6 +22,7 @@ import httpx
 
 from tasks.platform import postgres
 from tasks.platform.environment import PORTS, Database, Stack, load
+from tasks.platform.readiness import is_ready
 from tasks.platform.stack import environment_for
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -70,8 +71,8 @@ def until(found: Callable[[], Any], seconds: float, what: str) -> Any:
 class RunningStack:
     """A stack that runs; `environment` is what a client or a command needs.
 
-    `restart` and `stop` are for tests of outages: `kill(service)` ends one process at once, and `assay up` starts it
-    again.
+    For tests of outages `kill(service)` ends one process at once, and `assay up` starts it again; within
+    `down(services)` it does not, and one that is `hanging` stays silent.
     """
 
     folder: Path
@@ -180,16 +181,50 @@ class RunningStack:
                 found[item.pid] = " ".join(item.cmdline())
         return found
 
-    def kill(self, service: str) -> int:
-        """End a service's main process at once, as a crash would; return its process id."""
+    def main_process(self, service: str) -> int:
+        """The process id of a service; those that it started are in its group."""
         marks = {
             "postgres": "bin/postgres -D", "s3": "weed server", "mlflow": "mlflow server",
             "prefect": "prefect server start", "worker": "prefect worker start",
         }  # fmt: skip
         found = [pid for pid, line in self.pids().items() if marks[service] in line]
         assert found, f"no process of {service}"
-        os.kill(min(found), signal.SIGKILL)
         return min(found)
+
+    def kill(self, service: str) -> int:
+        """End a service's main process at once, as a crash would; return its process id."""
+        process = self.main_process(service)
+        os.kill(process, signal.SIGKILL)
+        return process
+
+    @contextlib.contextmanager
+    def down(self, *services: str) -> Iterator[None]:
+        """Services that are down for everybody: ended, and not started again before the block ends.
+
+        `assay up` sleeps meanwhile. Afterwards it does its work, and all answer again.
+        """
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            for service in services:
+                # PostgreSQL's own processes are in groups of their own: it ends them itself, without tidying up.
+                number = signal.SIGQUIT if service == "postgres" else signal.SIGKILL
+                os.killpg(self.main_process(service), number)
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+        environment = environment_for(self.stack)
+        for service in services:
+            until(lambda service=service: is_ready(service, environment), READY_SECONDS, f"{service} after its outage")
+
+    @contextlib.contextmanager
+    def hanging(self, service: str) -> Iterator[None]:
+        """A service that takes connections and never answers, until the block ends."""
+        group = self.main_process(service)
+        os.killpg(group, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.killpg(group, signal.SIGCONT)
 
     def stop(self, number: int = signal.SIGINT) -> int:
         """Stop the stack as Ctrl-C does; return the exit code of `assay up`."""

@@ -26,7 +26,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Data and cache folders of the test's own, and no waiting between attempts."""
-    monkeypatch.setattr("flows.orchestration.RETRY_DELAY_SECONDS", 0)
+    monkeypatch.setattr("flows.orchestration.RETRY_DELAYS_SECONDS", [0.0])
     monkeypatch.setenv("ASSAY_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("ASSAY_CACHE_DIR", str(tmp_path / "cache"))
     settings.cache_clear()
@@ -411,7 +411,7 @@ def test_an_outage_of_mlflow_leaves_the_raw_rate_and_announces_nobody(
     from flows import orchestration
     from flows.measure import measure
 
-    monkeypatch.setattr(orchestration, "RETRY_DELAY_SECONDS", 0)
+    monkeypatch.setattr(orchestration, "RETRY_DELAYS_SECONDS", [0.0])
     written = measure(
         scores=str(with_judge(world, tmp_path, "guard@1")), instrument=str(world.instrument),
         output=str(tmp_path / "m.json"), tracking_uri="http://127.0.0.1:9",

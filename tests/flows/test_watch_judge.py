@@ -67,7 +67,7 @@ def _registered(guard: Guard, name: str) -> Guard:
 
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr("flows.orchestration.RETRY_DELAY_SECONDS", 0)
+    monkeypatch.setattr("flows.orchestration.RETRY_DELAYS_SECONDS", [0.0])
     for module in ("calibrations", "measurements", "simulations", "comparisons"):  # figures are tried elsewhere
         monkeypatch.setattr(f"tasks.tracking.{module}._draw", lambda *_: None, raising=False)
     monkeypatch.setenv("ASSAY_DATA_DIR", str(tmp_path / "data"))

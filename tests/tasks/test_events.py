@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -101,6 +102,15 @@ def test_an_id_that_is_given_is_kept_and_else_each_event_has_its_own(server: Ser
     assert emit(JUDGE_CHANGED, "r", {}).id != emit(JUDGE_CHANGED, "r", {}).id
 
 
+def test_a_server_that_hangs_is_given_up_in_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "ANSWER_SECONDS", 0.2)
+    server.answer = lambda path, body: time.sleep(1.0) or (204, None)  # type: ignore[method-assign, func-returns-value]
+    began = time.monotonic()
+    with pytest.raises(UnreachableError, match="did not take the event"):
+        emit(JUDGE_CHANGED, "r", {})
+    assert time.monotonic() - began < 0.9
+
+
 def test_an_event_that_the_server_does_not_show_is_an_outage(server: Server) -> None:
     server.answer = taking(10_000)  # type: ignore[method-assign]
     with pytest.raises(UnreachableError, match=r"took the event .* but does not show it after 0\.3 s"):
@@ -153,7 +163,8 @@ def test_a_server_that_does_not_answer_is_exit_4_with_its_address(
         code, out, err = told(capsys, *command)
     assert (code, out) == (4, "")
     assert "the Prefect server at http://127.0.0.1:9/api did not take the event" in err
-    assert "Is it running, and is PREFECT_API_URL its address?" in err
+    assert "Is it running, with its database, and is PREFECT_API_URL its address?" in err
+    assert "--event-id" in err
     assert "Traceback" not in err
 
 

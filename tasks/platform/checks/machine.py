@@ -51,12 +51,14 @@ def folders(environment: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def waiting(_environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Count records that MLflow could not take when they were made."""
+    """Count records that object storage or MLflow could not take when they were made."""
+    from tasks.archive import undelivered
     from tasks.tracking import outbox
 
-    count = len(list(outbox.pending()))
-    if count:
-        yield Finding.warn("waiting records", f"{count} are not in MLflow yet", "run `assay sync`")
+    counts = {"object storage": len(undelivered()), "MLflow": len(outbox.pending())}
+    told = [f"{count} are not in {name} yet" for name, count in counts.items() if count]
+    if told:
+        yield Finding.warn("waiting records", ", ".join(told), "run `assay sync`")
     else:
         yield Finding.ok("waiting records", "none")
 

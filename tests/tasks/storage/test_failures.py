@@ -30,6 +30,8 @@ class Service:
     ranges: list[str | None] = field(default_factory=list)
     conditions: list[str | None] = field(default_factory=list)
     endpoint: str = ""
+    takes: bool = False
+    taken: dict[str, bytes] = field(default_factory=dict)
 
     def next(self) -> str:
         return self.behaviours.pop(0) if len(self.behaviours) > 1 else self.behaviours[0]
@@ -48,7 +50,9 @@ def service(use: Callable[..., None]) -> Iterator[Service]:
             self._answer(200, len(CONTENT))
 
         def do_PUT(self) -> None:
-            self._answer(503, 0)
+            if state.takes:
+                state.taken[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
+            self._answer(200 if state.takes else 503, 0)
 
         def do_GET(self) -> None:
             asked = self.headers.get("Range")
@@ -200,7 +204,7 @@ def test_the_command_line_ends_with_4_when_the_service_is_to_blame(
     assert capsys.readouterr().err.startswith(f"error: {URL}")
 
 
-def test_a_record_that_the_service_does_not_take_is_kept_on_this_machine(
+def test_a_record_that_the_service_does_not_take_is_kept_on_this_machine_and_brought_there_once(
     service: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     declared = tmp_path / "declared.yaml"
@@ -211,8 +215,37 @@ def test_a_record_that_the_service_does_not_take_is_kept_on_this_machine(
         "composite: {sensitivity: 0.88, n_positive: 250, specificity: 0.90, n_negative: 350, source: card}\n",
         encoding="utf-8",
     )
+
+    def run(*arguments: str) -> int:
+        with pytest.raises(SystemExit) as ended:
+            main(list(arguments))
+        return int(ended.value.code or 0)
+
+    for _ in range(2):
+        assert run("calibrate", "--declared", str(declared), "-o", "s3://lab/calibration.json") == 4
+        (kept,) = (tmp_path / "data" / "records").glob("*.json")
+        told = capsys.readouterr().err
+        assert str(kept) in told
+        assert "`assay sync` brings it there" in told
+    assert run("sync") == 4
+    assert "1 record(s) still wait" in capsys.readouterr().err
+    service.takes = True
+    assert run("sync") == 0
+    assert capsys.readouterr().out == "stored: s3://lab/calibration.json\n"
+    (taken,) = service.taken.values()
+    assert kept.read_bytes() in taken
+    assert run("sync") == 0
+    assert capsys.readouterr().out == "nothing waits\n"
+
+
+def test_a_note_on_a_kept_record_that_was_altered_is_told_and_left(
+    service: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    note = tmp_path / "data" / "kept" / "x.json"
+    note.parent.mkdir(parents=True)
+    note.write_text("{}")
     with pytest.raises(SystemExit) as ended:
-        main(["calibrate", "--declared", str(declared), "-o", "s3://lab/calibration.json"])
+        main(["sync"])
     assert ended.value.code == 4
-    (kept,) = (tmp_path / "data" / "records").glob("*.json")
-    assert str(kept) in capsys.readouterr().err
+    assert f"{note}: not a note of assay" in capsys.readouterr().err
+    assert note.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from core.errors import UnreachableError
 from flows.commands import check_tracked
 from tasks.settings import settings
+from tasks.storage import S3Url
 from tasks.tracking import Promotion, Upload, outbox, sync, track
 from tests.tasks.tracking.conftest import Story
 
@@ -74,6 +76,14 @@ def test_a_note_named_after_its_record_alone_is_still_synced(story: Story, store
     note.rename(note.with_name(f"{story.calibration.document['id']}.json"))
     assert [item.record for item in sync().tracked] == [story.calibration.document["id"]]
     assert outbox.pending() == []
+
+
+def test_a_record_in_object_storage_that_is_down_as_well_is_noted_all_the_same(story: Story, own_data: Path) -> None:
+    elsewhere = replace(story.calibration, path=S3Url.parse("s3://lab/c.json"))
+    with pytest.raises(UnreachableError, match="MLflow at http://127"):
+        track(elsewhere, CLOSED)
+    (note,) = outbox.pending()
+    assert outbox.read(note).record == "s3://lab/c.json"
 
 
 def test_a_note_that_cannot_be_read_is_written_anew(story: Story, own_data: Path) -> None:
