@@ -152,16 +152,21 @@ def test_a_calibration_from_a_file_is_not_looked_up_in_mlflow(
     assert find_certificate(find_calibration(str(story.calibration.path)), None, own_store) is None
 
 
-def test_an_outage_is_no_reason_to_measure_without_the_certificate_or_to_say_that_maxima_are_missing(
-    logged: dict[str, Any], story: Story, own_store: str, own_data: Path, tmp_path: Path
+DOWN = "http://127.0.0.1:9"
+
+
+def test_an_outage_is_no_reason_to_measure_without_the_certificate(
+    logged: dict[str, Any], own_store: str, own_data: Path
 ) -> None:
-    down = "http://127.0.0.1:9"
     with pytest.raises(UnreachableError):
-        find_certificate(find_calibration("models:/safety/1", own_store), None, down)
+        find_certificate(find_calibration("models:/safety/1", own_store), None, DOWN)
+
+
+def test_an_outage_is_no_reason_to_say_that_maxima_are_missing(story: Story, own_data: Path, tmp_path: Path) -> None:
     moved = tmp_path / "alone.json"
     shutil.copy(story.calibration.path, moved)
     with pytest.raises(UnreachableError):
-        find_golden_maxima(find_calibration(str(moved)), down)
+        find_golden_maxima(find_calibration(str(moved)), DOWN)
 
 
 def test_golden_maxima_that_are_not_beside_the_calibration_come_from_mlflow(
