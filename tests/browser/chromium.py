@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 WIDTH, HEIGHT = 1360, 850
 PATIENCE = 60_000.0
 """Milliseconds that a page may take on a machine which does other work as well."""
 
-PICTURES = "ASSAY_PICTURES"
+PICTURES = "KEEP_PICTURES"
 """The variable that names the folder in which pictures are kept; without it they go with the test's other files."""
 
 
@@ -38,6 +39,7 @@ def chromium() -> Iterator[Browser]:
             executable_path=program(),
             args=["--no-sandbox"],  # which root, whom containers run as, would be refused
         )
+        expect.set_options(timeout=PATIENCE)
         try:
             yield browser
         finally:
@@ -45,15 +47,21 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextlib.contextmanager
-def page_for(browser: Browser, user: str, password: str) -> Iterator[Page]:
-    """Open a page that sends a password; what breaks in it fails the test."""
+def page_for(
+    browser: Browser, *, stored: Mapping[str, str], credentials: tuple[str, str] | None = None
+) -> Iterator[Page]:
+    """Open a page with what it finds in local storage, and a password to send; what breaks in it fails the test."""
+    sent = None if credentials is None else {"username": credentials[0], "password": credentials[1], "send": "always"}
     context = browser.new_context(
         viewport={"width": WIDTH, "height": HEIGHT},
-        http_credentials={"username": user, "password": password, "send": "always"},
+        http_credentials=sent,
         color_scheme="light",
         reduced_motion="reduce",
     )
     context.set_default_timeout(PATIENCE)
+    context.add_init_script(
+        f"Object.entries({json.dumps(dict(stored))}).forEach(item => localStorage.setItem(...item))"
+    )
     page = context.new_page()
     broken: list[str] = []
     page.on("pageerror", lambda error: broken.append(str(error)))

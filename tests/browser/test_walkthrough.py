@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Iterator
@@ -46,10 +47,16 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def mlflow(stack: RunningStack, browser: Browser) -> Iterator[Page]:
-    with page_for(browser, *stack.mlflow_auth) as page:
-        # Its assistant opens by itself and covers a quarter of the page.
-        page.add_init_script("localStorage.setItem('mlflow.assistant.fab.autoOpenedOnFirstLoad_v1', 'true')")
-        page.add_init_script("localStorage.setItem('mlflow.assistant.panelOpen_v1', 'false')")
+    # Its assistant would open by itself, and cover a quarter of the page.
+    stored = {"mlflow.assistant.fab.autoOpenedOnFirstLoad_v1": "true", "mlflow.assistant.panelOpen_v1": "false"}
+    with page_for(browser, stored=stored, credentials=stack.mlflow_auth) as page:
+        yield page
+
+
+@pytest.fixture
+def prefect(stack: RunningStack, browser: Browser) -> Iterator[Page]:
+    password = base64.b64encode(":".join(stack.prefect_auth).encode()).decode()
+    with page_for(browser, stored={"prefect-password": password}) as page:  # where its login form leaves it
         yield page
 
 
@@ -69,7 +76,8 @@ def experiment(runs: list[dict[str, Any]]) -> str:
 def test_two_calibrations_side_by_side(stack: RunningStack, story: Story, mlflow: Page, tmp_path: Path) -> None:
     runs = stack.mlflow_runs("assay/calibration")
     ids = [run["info"]["run_id"] for run in runs]
-    mlflow.goto(address(stack, f"/compare-runs?runs={quote(json.dumps(ids))}&experiments=[{experiment(runs)}]"))
+    runs_and_experiments = f"runs={quote(json.dumps(ids))}&experiments={quote(json.dumps([experiment(runs)]))}"
+    mlflow.goto(address(stack, f"/compare-runs?{runs_and_experiments}"))
     mlflow.get_by_text("Visualizations").click()  # folded, so that the figures are in sight
     row = mlflow.locator("tr", has_text="golden.n_traces")
     expect(row).to_contain_text(str(story.calibrations[0]["result"]["golden"]["n_traces"]))
@@ -118,7 +126,7 @@ def test_the_registry_says_who_measures_now_and_why(
 
 
 def test_a_release_that_an_event_had_measured(
-    stack: RunningStack, story: Story, browser: Browser, data: Path, tmp_path: Path
+    stack: RunningStack, story: Story, prefect: Page, data: Path, tmp_path: Path
 ) -> None:
     """The last of the five again, by the worker: its record is the same, and Prefect shows it."""
     scores = str(data / f"{TARGETS[-1]}.parquet")
@@ -132,13 +140,12 @@ def test_a_release_that_an_event_had_measured(
     answer = httpx.post(f"{stack.api}/artifacts/filter", json=wanted, auth=stack.prefect_auth, timeout=60)
     (measured,) = [item for item in answer.raise_for_status().json() if item["key"] == "measurement"]
     assert story.measurements[-1]["id"] in measured["data"]
-    pages = stack.api.removesuffix("/api")
-    with page_for(browser, *stack.prefect_auth) as prefect:
-        prefect.goto(f"{pages}/runs/flow-run/{run['id']}")
-        expect(prefect.get_by_text(f"measure {TARGETS[-1]}").first).to_be_visible()
-        expect(prefect.get_by_text("Completed").first).to_be_visible()
-        picture(prefect, "flow-run", tmp_path)
-        prefect.goto(f"{pages}/artifacts/artifact/{measured['id']}")
-        rate = story.measurements[-1]["result"]["composite"]["prevalence"]["value"]
-        expect(prefect.get_by_text(f"{100 * rate:.1f}%").first).to_be_visible()
-        picture(prefect, "artifact", tmp_path)
+    pages = f"{stack.api.removesuffix('/api')}/v2"
+    prefect.goto(f"{pages}/runs/flow-run/{run['id']}")
+    expect(prefect.get_by_text(f"measure {TARGETS[-1]}").first).to_be_visible()
+    expect(prefect.get_by_text("Completed").first).to_be_visible()
+    picture(prefect, "flow-run", tmp_path)
+    prefect.goto(f"{pages}/artifacts/artifact/{measured['id']}")
+    rate = story.measurements[-1]["result"]["composite"]["prevalence"]["value"]
+    expect(prefect.get_by_text(f"{100 * rate:.1f}%").first).to_be_visible()
+    picture(prefect, "artifact", tmp_path)
