@@ -144,6 +144,7 @@ def test_a_release_that_an_event_had_measured(
     prefect.goto(f"{pages}/runs/flow-run/{run['id']}")
     expect(prefect.get_by_text(f"measure {TARGETS[-1]}").first).to_be_visible()
     expect(prefect.get_by_text("Completed").first).to_be_visible()
+    prefect.wait_for_timeout(3_000)  # its graph unfolds
     picture(prefect, "flow-run", tmp_path)
     prefect.goto(f"{pages}/artifacts/artifact/{measured['id']}")
     rate = story.measurements[-1]["result"]["composite"]["prevalence"]["value"]
