@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from typing import Any
 
-from core.errors import AssayError, InputError, UnreachableError
+from core.errors import AssayError, InputError, UnknownJudgeError, UnreachableError
 from tasks.platform.checks import web
 from tasks.platform.checks.finding import Finding
 from tasks.tracking.uris import database_file, is_server, tracking_uri, without_credentials
@@ -100,8 +100,12 @@ def _same_judge(name: str, found: Any) -> Finding:
     told = f"{found.reference.uri}, {judge}"
     try:
         here = load_judge(judge.name)
-    except AssayError:
+    except UnknownJudgeError:
         return Finding.ok(f"champion {name}", f"{told}; this judge is not installed here")
+    except AssayError as error:
+        return Finding.warn(f"champion {name}", f"{told}; this judge cannot run here: {error}", (
+            "set what is missing where the judge runs; `assay watch` asks it every night"
+        ))  # fmt: skip
     if judge.fingerprint in (here.fingerprint, "unknown"):
         return Finding.ok(f"champion {name}", f"{told}; the judge installed here is the same")
     return Finding.warn(f"champion {name}", f"{told}; the judge installed here has another fingerprint", (

@@ -13,15 +13,19 @@ from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from core.instrument.spec import JudgeIdentity
 from tasks.platform.checks import Finding, examine, web
 from tasks.platform.checks.databases import heads
 from tasks.platform.checks.finding import masked
+from tasks.platform.checks.mlflow import champions_in
 from tasks.platform.checks.prefect import PREFECT_FILE
 from tasks.platform.environment import prepare
 from tasks.settings import settings
@@ -217,6 +221,28 @@ def test_a_clock_that_is_off_is_seen(serve: Callable[..., str], monkeypatch: pyt
 )
 def test_whoever_lets_anybody_in_and_is_not_on_this_machine_is_warned_of(url: str, status: int, expected: str) -> None:
     assert web.auth_finding("x", url, status, "do something").status == expected
+
+
+@pytest.mark.parametrize(
+    ("judge", "status", "told"),
+    [
+        ("llm", "warn", "this judge cannot run here"),  # it asks a service, and nothing says which
+        ("of-another-machine", "ok", "this judge is not installed here"),
+        ("lexical", "ok", "the judge installed here is the same"),
+    ],
+)
+def test_a_champions_judge_is_looked_for_here(
+    judge: str, status: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = SimpleNamespace(
+        calibration=SimpleNamespace(judge=JudgeIdentity(name=judge, version="1")),
+        reference=SimpleNamespace(uri="models:/safety/1"),
+    )
+    monkeypatch.setattr("tasks.archive.find_calibration", lambda *_: found)
+    model = {"name": "safety", "aliases": [{"alias": "champion", "version": "1"}]}
+    (finding,) = champions_in("http://127.0.0.1:9", httpx.Response(200, json={"registered_models": [model]}))
+    assert finding.status == status
+    assert told in finding.detail
 
 
 def test_mlflow_that_refuses_the_user_is_a_wrong_setting(
