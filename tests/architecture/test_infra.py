@@ -249,7 +249,7 @@ def test_the_image_is_installed_by_hash_and_runs_as_nobody_in_particular(infra: 
 def test_nothing_names_a_registry_of_packages_or_somebody_elses_host(infra: Path) -> None:
     hits = []
     for file in infra.rglob("*"):
-        if file.is_file() and file.suffix not in (".md", ".json") and not file.name.startswith("prefect-"):
+        if file.is_file() and file.suffix not in (".md", ".json", ".png") and not file.name.startswith("prefect-"):
             text = file.read_text(encoding="utf-8").replace("https://s3.example.org", "")
             hits += [f"{file.name}: {line}" for line in text.splitlines() if HOST.search(line)]
     assert hits == []
