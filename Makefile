@@ -68,8 +68,9 @@ format: $(STAMP)  ## Format, and mend what the linter can mend
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+# A file stays in one process, so that the grid which its tests share is simulated once.
 slow: $(STAMP)  ## Run the simulations that test the guarantee itself
-	$(PYTEST) -m "$(SLOW)" $(PYTEST_ARGS)
+	$(PYTEST) --dist loadfile -m "$(SLOW)" $(PYTEST_ARGS)
 
 bench: $(STAMP)  ## Measure speed and memory
 	$(BIN)/python tests/benchmarks/bench.py

@@ -217,7 +217,7 @@ def test_events_calibrate_and_measure_and_every_figure_verifies(platform: Platfo
         return [run for run in meant if run["start_time"] is not None]
 
     # Some six seconds on a quiet machine with this polling; the bound leaves room for a busy one.
-    assert until(begun, 30, "running calibration after the event")
+    assert until(begun, 120, "running calibration after the event")
     judge_changed(platform, event_id)
     judge_changed(platform, str(uuid.uuid4()))
 
