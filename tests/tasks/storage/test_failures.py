@@ -37,10 +37,13 @@ class Service:
         return self.behaviours.pop(0) if len(self.behaviours) > 1 else self.behaviours[0]
 
 
+SLOW_SECONDS = 30.0  # against a time-out of half a second
+
+
 @pytest.fixture
 def service(use: Callable[..., None]) -> Iterator[Service]:
     """A service that holds one object and is found in the environment."""
-    state = Service()
+    state, over = Service(), threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
@@ -70,7 +73,7 @@ def service(use: Callable[..., None]) -> Iterator[Service]:
                 self.wfile.write(CONTENT[first:HALF] if behaviour in ("truncated", "slow") else CONTENT[first:])
                 self.wfile.flush()
                 if behaviour == "slow":
-                    time.sleep(1.5)
+                    over.wait(SLOW_SECONDS)
 
         def _answer(self, status: int, length: int, first: int = 0) -> None:
             self.send_response(status)
@@ -91,6 +94,7 @@ def service(use: Callable[..., None]) -> Iterator[Service]:
             ASSAY_S3_TIMEOUT="0.5",
         )
         yield state
+        over.set()
         server.shutdown()
 
 
@@ -131,7 +135,7 @@ def test_a_slow_service_is_given_up_in_time(service: Service) -> None:
     began = time.monotonic()
     with pytest.raises(UnreachableError, match="did not answer in time"):
         content_read()
-    assert time.monotonic() - began < 1.4
+    assert time.monotonic() - began < SLOW_SECONDS / 2
 
 
 def test_another_size_than_was_found_means_that_the_object_has_changed(service: Service) -> None:
