@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import chromium, page_for, picture
 from tests.browser.story import FIRST_REASON, POLICY, TARGETS, Story, tell
-from tests.e2e.stack import RunningStack, running_stack, stack_folder, until
+from tests.e2e.stack import RunningStack, running_stack, stack_folder, tags_of, until
 
 pytestmark = pytest.mark.e2e
 
@@ -60,10 +60,6 @@ def prefect(stack: RunningStack, browser: Browser) -> Iterator[Page]:
         yield page
 
 
-def tags(run: dict[str, Any]) -> dict[str, str]:
-    return {tag["key"]: tag["value"] for tag in run["data"]["tags"]}
-
-
 def address(stack: RunningStack, path: str) -> str:
     """An address of MLflow's pages, in the mode that has runs and charts."""
     return f"{stack.mlflow}/#{path}{'&' if '?' in path else '?'}workflowType=machine_learning"
@@ -92,7 +88,7 @@ def test_two_calibrations_side_by_side(stack: RunningStack, story: Story, mlflow
 
 
 def test_five_releases_on_one_line(stack: RunningStack, story: Story, mlflow: Page, tmp_path: Path) -> None:
-    (timeline,) = [run for run in stack.mlflow_runs("assay/measurement") if tags(run)["kind"] == "timeline"]
+    (timeline,) = [run for run in stack.mlflow_runs("assay/measurement") if tags_of(run)["kind"] == "timeline"]
     run = f"/experiments/{timeline['info']['experiment_id']}/runs/{timeline['info']['run_id']}"
     mlflow.goto(address(stack, f"{run}/model-metrics"))
     plots = mlflow.locator(".js-plotly-plot")

@@ -67,6 +67,11 @@ def until(found: Callable[[], Any], seconds: float, what: str) -> Any:
     raise AssertionError(f"no {what} within {seconds:g} s")
 
 
+def tags_of(run: Mapping[str, Any]) -> dict[str, str]:
+    """Tags of a run of MLflow, or of a version of a model, as a mapping."""
+    return {tag["key"]: tag["value"] for tag in run.get("data", run).get("tags", [])}
+
+
 @dataclass
 class RunningStack:
     """A stack that runs; `environment` is what a client or a command needs.

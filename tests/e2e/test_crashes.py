@@ -24,7 +24,7 @@ import psutil
 import pytest
 
 from core.records import parse
-from tests.e2e.stack import RunningStack, running_stack, stack_folder, until
+from tests.e2e.stack import RunningStack, running_stack, stack_folder, tags_of, until
 
 pytestmark = pytest.mark.e2e
 
@@ -156,11 +156,11 @@ def versions(stack: RunningStack) -> list[str]:
         auth=stack.mlflow_auth, timeout=60,
     )  # fmt: skip
     found = answer.raise_for_status().json().get("model_versions", [])
-    return [tag["value"] for item in found for tag in item["tags"] if tag["key"] == "record.id"]
+    return [tags_of(item)["record.id"] for item in found]
 
 
 def record_of(run: dict[str, Any]) -> str:
-    return next(tag["value"] for tag in run["data"]["tags"] if tag["key"] == "record.id")
+    return tags_of(run)["record.id"]
 
 
 def teller() -> Callable[[str], None]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tasks.builtin.starter import write_starter
-from tests.e2e.stack import RunningStack, running_stack, stack_folder, until
+from tests.e2e.stack import RunningStack, running_stack, stack_folder, tags_of, until
 from tests.e2e.test_crashes import ENDED, LIMIT, Jobs, record_of, teller, versions, whole_records
 
 pytestmark = pytest.mark.e2e
@@ -67,7 +67,7 @@ class Site:
         """Records of a kind that have a run in MLflow, which all have to be complete."""
         runs = self.stack.mlflow_runs(f"assay/{kind}")
         assert {run["info"]["status"] for run in runs} <= {"FINISHED"}
-        tagged = [run for run in runs if any(tag["key"] == "record.id" for tag in run["data"]["tags"])]
+        tagged = [run for run in runs if "record.id" in tags_of(run)]
         return sorted(map(record_of, tagged))
 
     def stored(self, kind: str) -> list[str]:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tasks.builtin.starter import write_demo
-from tests.e2e.stack import RunningStack, running_stack, stack_folder, until
+from tests.e2e.stack import RunningStack, running_stack, stack_folder, tags_of, until
 
 pytestmark = pytest.mark.e2e
 
@@ -44,11 +44,7 @@ def versions(stack: RunningStack, model: str) -> list[dict[str, Any]]:
         auth=stack.mlflow_auth, timeout=60,
     )  # fmt: skip
     found = answer.raise_for_status().json().get("model_versions", [])
-    return [{**item, "tags": {tag["key"]: tag["value"] for tag in item.get("tags", [])}} for item in found]
-
-
-def tags_of(run: dict[str, Any]) -> dict[str, str]:
-    return {tag["key"]: tag["value"] for tag in run["data"].get("tags", [])}
+    return [{**item, "tags": tags_of(item)} for item in found]
 
 
 def kinds(stack: RunningStack) -> dict[str, int]:
