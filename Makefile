@@ -14,10 +14,10 @@ UV    := uv>=0.9,<1
 PYTHON ?=
 PYTHONS := $(PYTHON) python3 python3.13 python3.12 python3.11 python
 
-# The one definition of which tests run when. PYTEST_ARGS adds to any of them: make test PYTEST_ARGS="-k gate"
-NOT_SLOW := not slow
-FAST     := not slow and not e2e
-SLOW     := slow
+# The one definition of which tests run when. PYTEST_ARGS adds to any of them: make fast PYTEST_ARGS="-k gate"
+FAST := not slow and not e2e
+E2E  := e2e and not slow
+SLOW := slow
 PYTEST_ARGS ?=
 # Two processes, as the suite is meant for two cores; make test TEST_PROCESSES=0 runs it in one.
 TEST_PROCESSES ?= 2
@@ -33,7 +33,7 @@ ifneq ($(USABLE),yes)
 .PHONY: $(STAMP)
 endif
 
-.PHONY: help setup demo test check lint types imports fast format slow bench lock clean
+.PHONY: help setup demo test check lint types imports fast e2e format slow bench lock clean
 
 help:  ## List the targets
 	@awk -F ':.*##' '/^[a-z]+:.*##/ { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -43,8 +43,7 @@ setup: $(STAMP)  ## Make .venv and install everything, hashes checked (other tar
 demo: $(STAMP)  ## Run the whole story on built-in data
 	$(BIN)/assay demo
 
-test: $(STAMP)  ## Run every test that is not slow
-	$(PYTEST) -m "$(NOT_SLOW)" $(PYTEST_ARGS)
+test: fast e2e  ## Run every test that is not slow
 
 check: lint types imports fast  ## Lint, types, import contracts and the fast tests: before every commit
 
@@ -63,6 +62,11 @@ imports: $(STAMP)  ## Import contracts
 
 fast: $(STAMP)  ## Run the tests that are neither slow nor end to end
 	$(PYTEST) -m "$(FAST)" $(PYTEST_ARGS)
+
+# A file stays in one process, as its tests share the servers that it starts. In the order of collection the long files
+# come first; by default those with the fewest tests, which are the longest, would come last.
+e2e: $(STAMP)  ## Run the end-to-end tests
+	$(PYTEST) --dist loadfile --no-loadscope-reorder -m "$(E2E)" $(PYTEST_ARGS)
 
 format: $(STAMP)  ## Format, and mend what the linter can mend
 	$(BIN)/ruff check --fix

@@ -22,6 +22,13 @@ _RUN = re.compile(r"(?:runs:/+)?(?P<run>[0-9a-f]{32})")
 _RECORD_ID = re.compile(r"[0-9a-f]{64}")
 _ROLE = re.compile(r"[a-z_]{1,40}")
 
+# MLflow's codes for what is not there, and its reason where its own words do not say so. A server with accounts tells
+# an ordinary one of a model that does not exist as of one that it may not read.
+_ABSENT = {
+    "RESOURCE_DOES_NOT_EXIST": "", "INVALID_PARAMETER_VALUE": "",
+    "PERMISSION_DENIED": "it does not exist, or this account may not read it",
+}  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
@@ -79,9 +86,10 @@ def fetch(reference: str, option: str | None = None) -> Fetched:
                 resolved, run_id = f"runs:/{run['run']}", run["run"]
             found = client.get_run(run_id)
         except MlflowException as error:
-            if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+            if error.error_code not in _ABSENT:
                 raise
-            raise InputError.of(reference, f"leads nowhere: {without_credentials(error.message)}") from None
+            reason = _ABSENT[error.error_code] or without_credentials(error.message)
+            raise InputError.of(reference, f"leads nowhere: {reason}") from None
         return Fetched(path=_kept(client, found, reference), uri=resolved)
 
 

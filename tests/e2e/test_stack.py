@@ -87,6 +87,8 @@ def test_the_stack_is_closed_measures_is_well_stops_cleanly_and_is_restored(
     with running_stack(folder, more={"OTHER_SERVICE_PASSWORD": PLANTED}) as stack:
         assert set(refused(stack).values()) <= {401, 403}, refused(stack)
         assert not [file for file in folder.iterdir() if file.is_file() and file.stat().st_mode & 0o077]
+        unknown = stack.run("verify", "models:/nobody@champion", without=("PREFECT_API_URL",))
+        assert (unknown.returncode, "leads nowhere" in unknown.stderr) == (2, True), unknown.stderr
         calibration = calibrated(stack, data)
         measurement = measured_by_the_worker(stack, data, tmp_path)
         report = stack.run("doctor", "--json", "--folder", str(folder))
