@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import httpx
 from prefect import task
 from prefect.artifacts import (
     create_markdown_artifact,
@@ -229,6 +231,8 @@ def show_record(document: Mapping[str, Any], links: Sequence[str]) -> None:
 class ProgressArtifact:
     """A progress callback that shows long work as an artifact: after five seconds, and then every five.
 
+    What a server that is away cannot be shown is left out: progress is not worth a run.
+
     Parameters
     ----------
     total : int or None
@@ -254,10 +258,11 @@ class ProgressArtifact:
 
     def _show(self, percent: float) -> None:
         told = f"{self._what}: {self._done:,} of {self._total:,} in {self._shown - self._began:.0f} s"
-        if self._artifact is None:
-            self._artifact = create_progress_artifact(percent, key="progress", description=told)
-        else:
-            update_progress_artifact(self._artifact, percent, description=told)
+        with contextlib.suppress(httpx.HTTPError):
+            if self._artifact is None:
+                self._artifact = create_progress_artifact(percent, key="progress", description=told)
+            else:
+                update_progress_artifact(self._artifact, percent, description=told)
 
     def finish(self) -> None:
         """Show that all is done, if anything was shown."""

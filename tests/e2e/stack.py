@@ -63,7 +63,7 @@ def until(found: Callable[[], Any], seconds: float, what: str) -> Any:
         with contextlib.suppress(httpx.HTTPError):
             if value := found():
                 return value
-        time.sleep(0.25)
+        time.sleep(0.5)
     raise AssertionError(f"no {what} within {seconds:g} s")
 
 
