@@ -65,13 +65,13 @@ def orchestrated(step: Step, work: Callable[[], T]) -> T:
     """Carry out a step as a Prefect task run.
 
     The work takes no arguments and its result is not stored: tables stay in the process, and Prefect's result store
-    is no archive. What can be reused is in assay's own result cache.
+    is no archive. What can be reused is in assay's own result cache. There are no tags: for each, Prefect asks its
+    server for a slot even where nothing is limited, and a run that asks while the server is away has failed.
     """
     as_task: Any = task(  # type: ignore[call-overload]
         work,
         name=step.name,
         task_run_name=step.name,
-        tags=list(step.tags),
         retries=step.retries,
         retry_delay_seconds=RETRY_DELAYS_SECONDS,
         retry_condition_fn=_may_pass,

@@ -23,12 +23,10 @@ class Step:
         As people read it.
     retries : int
         Attempts after the first, for steps with input or output; a wrong input is never retried.
-    tags : tuple of str
     """
 
     name: str
     retries: int = 0
-    tags: tuple[str, ...] = ()
 
 
 class Runner(Protocol):
@@ -44,32 +42,32 @@ def direct(step: Step, work: Callable[[], T]) -> T:  # noqa: ARG001 (a runner's 
     return work()
 
 
-CHOOSE = Step(name="find the calibration", retries=2, tags=("input",))
-PLACE = Step(name="see where the record goes", retries=2, tags=("output",))
-RECALL = Step(name="look into the result cache", tags=("input",))
-FIND = Step(name="find the inputs", retries=2, tags=("input",))
-READ_GOLDEN = Step(name="read the golden set", retries=2, tags=("input",))
-READ_SCORES = Step(name="read the golden scores", retries=2, tags=("input",))
-JUDGE = Step(name="run the judge on the texts", retries=2, tags=("judge",))
-CALIBRATE = Step(name="calibrate", tags=("core",))
-CERTIFY = Step(name="find the certificate", retries=2, tags=("input",))
-READ_MAXIMA = Step(name="find and read the golden maxima", retries=2, tags=("input",))
-SIMULATE = Step(name="simulate", tags=("core",))
-PLAN = Step(name="plan", tags=("core",))
-MEASURE = Step(name="read, count and measure production", retries=2, tags=("input", "core"))
-FIND_RELEASES = Step(name="find the releases", retries=2, tags=("input",))
-REMEASURE = Step(name="measure the baseline again", retries=2, tags=("input", "core"))
-PAIR = Step(name="join the decisions", retries=2, tags=("input",))
-HISTOGRAMS = Step(name="read the scores", retries=2, tags=("input",))
-COMPARE = Step(name="compare", tags=("core",))
-AUDIT = Step(name="read and audit", retries=2, tags=("input", "core"))
-ASK_AGAIN = Step(name="ask the judge about the anchors", retries=2, tags=("judge",))
-FIND_WATCHES = Step(name="find the watches before", retries=2, tags=("input", "mlflow"))
-WATCH = Step(name="compare the answers", tags=("core",))
-HOLD = Step(name="compare the answers with a challenger's", retries=2, tags=("input", "core"))
-DECIDE = Step(name="decide by the promotion rule", retries=2, tags=("mlflow",))
-START = Step(name="start a calibration", retries=2, tags=("output",))
-GATE = Step(name="hold the policy against the records", tags=("core",))
-WRITE = Step(name="write the record", retries=2, tags=("output",))
-NOTE = Step(name="note the certificate", tags=("output",))
-TRACK = Step(name="log to MLflow", retries=2, tags=("output", "mlflow"))
+CHOOSE = Step(name="find the calibration", retries=2)
+PLACE = Step(name="see where the record goes", retries=2)
+RECALL = Step(name="look into the result cache")
+FIND = Step(name="find the inputs", retries=2)
+READ_GOLDEN = Step(name="read the golden set", retries=2)
+READ_SCORES = Step(name="read the golden scores", retries=2)
+JUDGE = Step(name="run the judge on the texts", retries=2)
+CALIBRATE = Step(name="calibrate")
+CERTIFY = Step(name="find the certificate", retries=2)
+READ_MAXIMA = Step(name="find and read the golden maxima", retries=2)
+SIMULATE = Step(name="simulate")
+PLAN = Step(name="plan")
+MEASURE = Step(name="read, count and measure production", retries=2)
+FIND_RELEASES = Step(name="find the releases", retries=2)
+REMEASURE = Step(name="measure the baseline again", retries=2)
+PAIR = Step(name="join the decisions", retries=2)
+HISTOGRAMS = Step(name="read the scores", retries=2)
+COMPARE = Step(name="compare")
+AUDIT = Step(name="read and audit", retries=2)
+ASK_AGAIN = Step(name="ask the judge about the anchors", retries=2)
+FIND_WATCHES = Step(name="find the watches before", retries=2)
+WATCH = Step(name="compare the answers")
+HOLD = Step(name="compare the answers with a challenger's", retries=2)
+DECIDE = Step(name="decide by the promotion rule", retries=2)
+START = Step(name="start a calibration", retries=2)
+GATE = Step(name="hold the policy against the records")
+WRITE = Step(name="write the record", retries=2)
+NOTE = Step(name="note the certificate")
+TRACK = Step(name="log to MLflow", retries=2)

@@ -109,8 +109,8 @@ class Jobs:
         """
         self.reached(run, *ENDED, seconds=seconds)
         state = self.ask("GET", f"/flow_runs/{run}")["state"]
-        lost = state["type"] == "FAILED" and SERVER_LOST.search(state["message"])
-        assert state["type"] in ("COMPLETED", "CRASHED") or lost, state
+        lost = state["type"] == "FAILED" and SERVER_LOST.search(state["message"] or "")
+        assert state["type"] in ("COMPLETED", "CRASHED") or lost, (state["type"], state["message"])
         return str(state["type"])
 
     def processes(self, *runs: str) -> list[int]:
