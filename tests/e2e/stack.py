@@ -163,6 +163,20 @@ class RunningStack:
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
         return [item["Key"] for page in pages for item in page.get("Contents", ())]
 
+    def gives_objects(self) -> bool:
+        """Whether object storage gives what it holds; after a crash it answers some seconds before it does."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        from tasks.storage import buckets
+
+        client = buckets.connect(buckets.Keys.of(self.environment))
+        try:
+            for key in self.objects(prefix="records/")[:1]:
+                client.get_object(Bucket="assay", Key=key)["Body"].read()
+        except (BotoCoreError, ClientError):
+            return False
+        return True
+
     def record(self, record_id: str) -> dict[str, Any]:
         """A record from the bucket."""
         from tasks.storage import buckets
@@ -220,6 +234,8 @@ class RunningStack:
         environment = environment_for(self.stack)
         for service in services:
             until(lambda service=service: is_ready(service, environment), READY_SECONDS, f"{service} after its outage")
+        if "s3" in services:
+            until(self.gives_objects, READY_SECONDS, "object from object storage after its outage")
 
     @contextlib.contextmanager
     def hanging(self, service: str) -> Iterator[None]:
