@@ -5,7 +5,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
-# Some containers set it. Every process would compile Prefect and MLflow again: 9 seconds of CPU to import, instead of 5.
+# Some containers set it. Every process would compile Prefect and MLflow again.
 unexport PYTHONDONTWRITEBYTECODE
 
 VENV  := .venv

@@ -92,7 +92,7 @@ _TUNING = {
     "PREFECT_CLIENT_RETRY_EXTRA_CODES": "500",  # what a Prefect server answers while its database is down
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",  # the least that Prefect takes; a silent run is Crashed after three
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "PREFECT_SERVER_DEPLOYMENTS_CONCURRENCY_SLOT_WAIT_SECONDS": "10",  # not 30, as it waits for nothing
+    "PREFECT_SERVER_DEPLOYMENTS_CONCURRENCY_SLOT_WAIT_SECONDS": "10",  # not 30: how soon a queue goes on
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
     "PREFECT_WORKER_QUERY_SECONDS": "2",
 }
